@@ -6,6 +6,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/idempotency"
 	"ajo/internal/page"
+	"ajo/internal/tenant"
 	"ajo/ledger"
 )
 
@@ -88,12 +89,17 @@ func (e *edge) getAccount(c *fiber.Ctx) error {
 	return answer(c, a, err)
 }
 
-// updateAccount is PATCH /v1/accounts/:accountRef.
+// updateAccount is PATCH /v1/accounts/:accountRef. A split takes the scope accounts:transfer, too.
 func (e *edge) updateAccount(c *fiber.Ctx) error {
 	in := readBody(c)
 	ch := account.Changes{Name: in.optional("name"), CallbackURL: in.optional("callbackUrl"), ExpectedAmount: in.amount("expectedAmount"), Policy: policyOf(in), Split: splitOf(in)}
 	if err := in.err(); err != nil {
 		return err
+	}
+	if ch.Split != nil { // it moves money between accounts
+		if err := caller(c).Key.Allows(tenant.AccountsTransfer); err != nil {
+			return err
+		}
 	}
 	a, err := e.Accounts.Update(c.UserContext(), caller(c).ID, pathParam(c, accountRef), ch)
 	if err != nil {

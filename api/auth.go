@@ -68,6 +68,9 @@ func (e *edge) authenticate(r Route) fiber.Handler {
 			if t, err = e.byKey(c); err == nil && r.Scope != anyScope {
 				err = t.Key.Allows(r.Scope)
 			}
+			if err == nil {
+				err = checkMode(c, modeLive)
+			}
 		} else if t, err = e.bySession(c); err == nil {
 			if err = t.Member.Allows(r.Role); err == nil && !early {
 				err = t.Complete()

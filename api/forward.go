@@ -37,6 +37,7 @@ var (
 	errTestOff  = errs.New(errs.Unauthorized, "test mode is off here: ajo_test_ keys are not accepted")
 	errModeOff  = errs.New(errs.Invalid, "test mode is off here")
 	errMode     = errs.New(errs.Invalid, "X-Ajo-Mode must be live or test")
+	errKeyMode  = errs.New(errs.Invalid, "X-Ajo-Mode is not the mode of this API key: ajo_test_ keys are test mode's, all others live")
 	errLiveOnly = errs.New(errs.NotFound, "this exists in test mode only: use an ajo_test_ key, or X-Ajo-Mode: test with a session")
 )
 
@@ -105,13 +106,28 @@ func (e *edge) forwardKey(c *fiber.Ctx) error {
 	case !secret.TestKey.Check(c.Get(keyHeader)):
 		return errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c), [32]byte{})), tenant.ErrUnauthorized)
 	}
+	if err := checkMode(c, sandbox.ModeTest); err != nil {
+		return err
+	}
 	return e.forward(c, sandbox.Pass{From: e.address(c)})
+}
+
+// modeLive is the value of the header that asks for the live service.
+const modeLive = "live"
+
+// checkMode refuses a request with a key of one mode that asks for the other: whoever says test
+// must not move money.
+func checkMode(c *fiber.Ctx, of string) error {
+	if mode := c.Get(sandbox.ModeHeader); mode != "" && mode != of {
+		return errKeyMode
+	}
+	return nil
 }
 
 // wantsTestMode reports whether a session's request is the sandbox's.
 func (e *edge) wantsTestMode(c *fiber.Ctx, r Route) (bool, error) {
 	switch mode := c.Get(sandbox.ModeHeader); {
-	case mode == "" || mode == "live" || e.Sandbox != nil:
+	case mode == "" || mode == modeLive || e.Sandbox != nil:
 		return false, nil
 	case mode != sandbox.ModeTest:
 		return false, errMode

@@ -303,6 +303,28 @@ func TestRevokedWhileARequestRuns(t *testing.T) {
 	w.do("GET", "/v1/accounts", "", "X-API-Key", k.APIKey).refused(401, "unauthorized")
 }
 
+// A split moves money between accounts: a key that may not do that sets none, and takes none away.
+// The rest of an account it may change.
+func TestASplitNeedsTheScopeOfTransfers(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	for _, ref := range []string{"shop-1", "shop-2"} {
+		w.do("POST", "/v1/accounts", `{"externalRef":"`+ref+`","name":"Ada Obi"}`, m.withKey()...).ok(201, nil)
+	}
+	writes := w.newKey(w.joins(m, tenant.Developer), "Writer", []tenant.Scope{tenant.AccountsRead, tenant.AccountsWrite}).APIKey
+	moves := w.newKey(m, "Mover", []tenant.Scope{tenant.AccountsWrite, tenant.AccountsTransfer}).APIKey
+	const all = `{"shares":[{"accountRef":"shop-2","percent":"100"}]}`
+	before := w.rows(m)["accounts"]
+	for _, split := range []string{all, `{"shares":[]}`, `{}`} {
+		w.do("PATCH", "/v1/accounts/shop-1", `{"name":"Ada","split":`+split+`}`, "X-API-Key", writes).refused(403, "this API key lacks the scope accounts:transfer")
+	}
+	require.Equal(t, before, w.rows(m)["accounts"])
+	w.do("PATCH", "/v1/accounts/shop-1", `{"name":"Ada","split":null}`, "X-API-Key", writes).ok(200, nil)
+	for _, split := range []string{all, `{"shares":[]}`} {
+		w.do("PATCH", "/v1/accounts/shop-1", `{"split":`+split+`}`, "X-API-Key", moves).ok(200, nil)
+	}
+}
+
 // Of several rotations of one key at once, one makes the new key; the others are told so.
 func TestRotatedTwiceAtOnce(t *testing.T) {
 	w := setup(t)

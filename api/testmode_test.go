@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/sandbox"
 	"ajo/internal/secret"
+	"ajo/internal/tenant"
 	"ajo/internal/testenv"
 )
 
@@ -298,6 +300,38 @@ func TestTestModeThatDoesNotAnswer(t *testing.T) {
 	w.do("GET", "/v1/accounts", "", test.withKey()...).refused(401, errTestOff.Msg)
 	w.unchecked("GET", "/auth/accounts", "", test.withSession()...).refused(400, errModeOff.Msg)
 	w.do("POST", "/v1/test/payments", `{"accountRef":"shop-1","amount":"10.00"}`, ada.withKey()...).refused(404, errLiveOnly.Msg)
+}
+
+// A request with a key of one mode that says the other is refused: a live key and the header for
+// test mode move no money.
+func TestAKeyHasOneMode(t *testing.T) {
+	m := setupModes(t)
+	w := m.live
+	ada := w.onboard()
+	test := m.inTest(ada)
+	for _, mode := range []string{"test", "tset", "TEST"} {
+		w.unchecked("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, append(ada.withKey(), "X-Ajo-Mode", mode, "Content-Type", "application/json")...).refused(400, errKeyMode.Msg)
+	}
+	require.Zero(t, testenv.Value[int](w.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1`, ada.id))
+	w.unchecked("GET", "/v1/accounts", "", append(test.withKey(), "X-Ajo-Mode", "live")...).refused(400, errKeyMode.Msg)
+	w.do("GET", "/v1/accounts", "", append(test.withKey(), "X-Ajo-Mode", "test")...).ok(200, nil)
+	w.do("GET", "/v1/accounts", "", append(ada.withKey(), "X-Ajo-Mode", "live")...).ok(200, nil)
+	// a key goes before the session, whose mode it is then not
+	w.unchecked("GET", "/auth/webhook-endpoints", "", append(test.withSession(), ada.withKey()...)...).refused(400, errKeyMode.Msg)
+}
+
+// The owner of the sandbox's tenant is nobody, and so no approver: a policy that nobody can meet
+// has its warning.
+func TestApproversInTestMode(t *testing.T) {
+	m := setupModes(t)
+	w := m.live
+	owner := w.onboard()
+	test := m.inTest(owner)
+	r := w.ask("POST", "/auth/payout-policy", `{"approvals":2,"threshold":"1.00"}`, 200, test.withSession())
+	r.has(t, fields{"approvers": json.Number("1"), "warning": "payouts that need approval will fail: approvals is 2, and members who may approve: 1"})
+	finance := w.joins(owner, tenant.Finance)
+	finance.test = true
+	w.read(finance.withSession(), "/auth/payout-policy").has(t, fields{"approvers": json.Number("2"), "warning": nil})
 }
 
 // A test key that was revoked, or is of a tenant whose shadow is suspended, opens nothing. The live

@@ -25,8 +25,8 @@ const (
 
 const (
 	// approver is, as SQL, the condition on a member m that the member may decide about payouts: an
-	// owner, or the role of their endpoints (api/routes.go).
-	approver = `m.role IN ('owner', 'finance') AND ` + joined
+	// owner, or the role of their endpoints (api/routes.go). A shadow's owner is nobody.
+	approver = `m.role IN ('owner', 'finance') AND m.email NOT LIKE '%` + shadowDomain + `' AND ` + joined
 	// awaitsMember is, as SQL, the condition on a transfer t, accepted until $1, that it awaits the
 	// member m's decision.
 	awaitsMember = `t.tenant_id = m.tenant_id AND t.waiting AND t.approvals_needed > 0 AND t.approved_at IS NULL AND t.created_at <= $1
