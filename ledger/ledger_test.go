@@ -198,6 +198,9 @@ func (b *books) verify() {
 	findings, err := ledger.Verify(b.ctx, b.Pool)
 	require.NoError(b.T, err)
 	require.Empty(b.T, findings)
+	require.Empty(b.T, testenv.Value[[]string](b.Env, `
+		SELECT coalesce(array_agg(direction || ' ' || status || ' ' || amount), '{}') FROM ledger_entries
+		WHERE (confirmed_at IS NOT NULL) <> (direction = 'credit' AND kind = '' AND reversal_of IS NULL AND status = 'confirmed') AND NOT (status = 'reversed' AND direction = 'credit')`), "the time of the confirmation is of credits alone")
 }
 
 func posting(account uuid.UUID, amount string) ledger.Posting {

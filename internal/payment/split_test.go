@@ -2,6 +2,7 @@ package payment_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -359,14 +360,31 @@ func TestSplitRefusals(t *testing.T) {
 	require.EqualError(t, err, "split.shares[1].accountRef must be another account, in one share")
 }
 
-// The verification finds a part that is missing.
-func TestVerifyFindsAMissingPart(t *testing.T) {
-	b := setupSplit(t)
-	b.confirmedPayment("5000.00")
-	b.Exec(`ALTER TABLE split_parts DISABLE TRIGGER USER`)
-	b.Exec(`DELETE FROM split_parts WHERE account_id = $1`, b.partner)
-	findings, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.Len(t, findings, 1)
-	require.Equal(t, ledger.CheckSplits, findings[0].Check)
+// The verification finds a part that is missing, and one whose entries are not what it says.
+func TestVerifyFindsDamagedParts(t *testing.T) {
+	for name, sql := range map[string]string{
+		"a part is missing":   `DELETE FROM split_parts WHERE account_id = $1`,
+		"no part is there":    `DELETE FROM split_parts WHERE $1::uuid IS NOT NULL`,
+		"the own one is gone": `DELETE FROM split_parts WHERE group_id IS NULL AND $1::uuid IS NOT NULL`,
+		"another sum":         `WITH x AS (UPDATE split_parts SET amount = amount + 1 WHERE account_id = $1) UPDATE split_parts SET amount = amount - 1 WHERE group_id IS NULL`,
+		"an entry is gone":    `DELETE FROM ledger_entries WHERE account_id = $1 AND kind = 'split'`,
+		"another account":     `UPDATE ledger_entries SET account_id = (SELECT id FROM accounts WHERE account_ref = 'platform'), seq = seq + 100 WHERE account_id = $1 AND kind = 'split'`,
+		"another tenant":      `UPDATE ledger_entries SET tenant_id = (SELECT id FROM tenants WHERE id <> ledger_entries.tenant_id LIMIT 1) WHERE account_id = $1 AND kind = 'split'`,
+		"another kind":        `UPDATE ledger_entries SET kind = '' WHERE account_id = $1 AND kind = 'split'`,
+		"not confirmed":       `UPDATE ledger_entries SET status = 'provisional' WHERE account_id = $1 AND kind = 'split'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setupSplit(t)
+			b.price("1", "0", b.Clock.Now().Add(-time.Minute))
+			b.confirmedPayment("5000.00")
+			b.confirmedPayment("6000.00")
+			b.has("8748.57", "1083.18", "1000.00")
+			b.Exec(`ALTER TABLE split_parts DISABLE TRIGGER USER`)
+			b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER ALL`)
+			b.Exec(sql, b.partner)
+			findings, err := ledger.Verify(b.ctx, b.Pool)
+			require.NoError(t, err)
+			require.True(t, slices.ContainsFunc(findings, func(f ledger.Finding) bool { return f.Check == ledger.CheckSplits }), "%v", findings)
+		})
+	}
 }
