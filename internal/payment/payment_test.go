@@ -560,6 +560,25 @@ func TestNotStoredIsSaid(t *testing.T) {
 	require.Equal(t, errs.Unavailable, errs.KindOf(err))
 }
 
+// An item that stands though its event is posted, as after a restore of single rows, posts nothing
+// and goes; the event beside it is posted.
+func TestItemOfAPostedEvent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	posted, next := b.receive(b.event(nil)).ID, b.receive(b.event(nil)).ID
+	require.Equal(t, payment.CategoryPayment, b.post(posted).Category)
+	b.Schedule(work.Ingest, posted, b.Clock.Now())
+	b.Touches(func() { require.Empty(t, b.post(posted).Category) }, "work (ingest,"+posted.String())
+	require.Nil(t, b.DueAt(work.Ingest, posted))
+	b.Schedule(work.Ingest, posted, b.Clock.Now())
+	for _, o := range b.svc.PostAll(b.ctx, []uuid.UUID{posted, next}) {
+		require.NoError(t, o.Err)
+	}
+	balance, statuses := b.books()
+	require.Equal(t, "9950.00", balance)
+	require.Len(t, statuses, 2)
+}
+
 func TestPostingWithoutDatabaseIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "event.in.order.transaction")

@@ -1,7 +1,9 @@
 package payment_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -12,10 +14,19 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
 )
+
+// Events of payments say nothing of a payout, and none is looked for.
+func TestPaymentEventsAskAboutNoPayout(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.svc.Heard = func(context.Context, pg.Tx, []string) error { return errors.New("a payout was looked for") }
+	require.NotZero(t, b.receive(b.event(nil)).ID)
+}
 
 // A payout that has ended long ago is asked about no more. What the bank's event says of it then is
 // not lost on any way: the transaction that stores the event has it asked about, whether it came
