@@ -53,6 +53,10 @@ func TestAdopt(t *testing.T) {
 	b.paysOutside("BY-HAND-7", "5.00")
 	require.ErrorIs(t, adopt("BY-HAND-7", uuid.Nil), transfer.ErrNoAccount)
 	require.NoError(t, adopt("BY-HAND-7", b.account))
+	for _, other := range []string{"AJO-7", ref + "0"} {
+		b.paysOutside(other, "5.00")
+		require.ErrorIs(t, adopt(other, uuid.Nil), transfer.ErrNoAccount, "not the length of a reference of ours")
+	}
 	b.paysOutside("BY-HAND-8", "5.00")
 	_, err := b.bank.EndPayout("BY-HAND-8", fakebank.StatusRefund)
 	require.NoError(t, err)

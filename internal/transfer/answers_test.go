@@ -223,6 +223,30 @@ func TestRecheckWithoutAnswer(t *testing.T) {
 	}
 }
 
+// The same of a transfer that failed, of which the bank's not knowing it is an answer.
+func TestRecheckOfAFailedOneWithoutAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule     fakebank.Rule
+		answered bool
+	}{"error": {answers(fakebank.Fail, 0), false}, "not found": {answers(fakebank.NotFound, 0), true}} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			b.bank.Faults.Set(pays(fakebank.Reject, 1))
+			p := b.run(b.settle("100.00"))
+			require.Equal(t, transfer.Failed, p.Status)
+			b.bank.Faults.Set(c.rule)
+			for range len(transfer.DefaultRechecks) {
+				require.NotNil(t, b.DueAt(work.Settle, p.ID))
+				b.untilDue(p)
+				_ = b.svc.Advance(b.ctx, p.ID)
+			}
+			require.Equal(t, c.answered, b.DueAt(work.Settle, p.ID) == nil)
+			require.Equal(t, transfer.Failed, b.get(p.MerchantTxRef).Status)
+		})
+	}
+}
+
 // The schedule of an outcome that stays unknown grows to its last gap and never ends; from ten
 // minutes on each question is reported.
 func TestUnknownForAWeek(t *testing.T) {

@@ -155,20 +155,28 @@ func TestLimitsAfterAResolution(t *testing.T) {
 	b.fund("10000.00")
 	b.limit("", "100.00", "")
 	b.svc = b.service(func(o *transfer.Options) { o.Bank = nil })
-	p := b.settle("80.00")
-	b.Exec(`UPDATE transfers SET status = 'processing', attempt_count = 1, submitted_at = $2 WHERE id = $1`, p.ID, b.Clock.Now())
-	resolve := func(to transfer.Resolution, want string) {
+	resolve := func(p transfer.Transfer, to transfer.Resolution, want string) {
 		t.Helper()
 		_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, to, stop)
 		require.NoError(t, err)
 		require.Equal(t, want, b.today())
 		b.consistent(0)
 	}
-	resolve(transfer.Resolution{Paid: true, Amount: sum("90.00")}, "90.00")
-	resolve(transfer.Resolution{Paid: true, Amount: sum("120.00")}, "120.00")
+	submitted := func(amount string) transfer.Transfer {
+		p := b.settle(amount)
+		b.Exec(`UPDATE transfers SET status = 'processing', attempt_count = 1, submitted_at = $2 WHERE id = $1`, p.ID, b.Clock.Now())
+		return p
+	}
+	p := submitted("80.00")
+	resolve(p, transfer.Resolution{Paid: true, Amount: sum("90.00")}, "90.00")
+	resolve(p, transfer.Resolution{Paid: true, Amount: sum("120.00")}, "120.00")
 	b.refused("shop", "0.01", "amount is above the limit maxAccountDay: NGN 100.00 a day, NGN 0.00 left")
-	resolve(transfer.Resolution{}, "0.00")
-	resolve(transfer.Resolution{Paid: true}, "80.00")
+	resolve(p, transfer.Resolution{}, "0.00")
+	resolve(p, transfer.Resolution{Paid: true}, "80.00")
+	other := submitted("5.00")
+	resolve(other, transfer.Resolution{}, "80.00")
+	require.Equal(t, transfer.Failed, b.get(other.MerchantTxRef).Status)
+	resolve(other, transfer.Resolution{Paid: true}, "85.00")
 }
 
 // Of 500 settlements at once, on several accounts and by two processes, just as many are accepted

@@ -297,6 +297,56 @@ func TestResolveOfWhatEndsMeanwhile(t *testing.T) {
 	b.consistent(0)
 }
 
+// What a worker has booked meanwhile is what the person says too, or is not.
+func TestResolveToWhatEndsMeanwhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		to   transfer.Resolution
+		want error
+	}{
+		"paid":              {transfer.Resolution{Paid: true}, transfer.ErrAgrees},
+		"paid, and so much": {paidSum("100.00"), transfer.ErrAgrees},
+		"paid, but less":    {paidSum("90.00"), transfer.ErrMovedOn},
+		"not paid":          {transfer.Resolution{}, transfer.ErrMovedOn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			b.bank.Faults.Set(pays(fakebank.DropAfter, 1))
+			p := b.settle("100.00")
+			b.step(p)
+			slow := b.service(func(o *transfer.Options) {
+				o.Bank = meanwhile{b.client, func() { b.asked(p, 1) }}
+			})
+			_, err := slow.Resolve(b.ctx, p.MerchantTxRef, c.to, byHand)
+			require.ErrorIs(t, err, c.want)
+			b.money("0.00", isPaid, "debit 100.00 confirmed")
+		})
+	}
+}
+
+// Without a word of the bank's, a resolution that changes the status ends the difference that the
+// bank's last record had, and one that does not leaves it known.
+func TestResolvedWithoutTheBank(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	b.bank.Faults.Set(with(pays(fakebank.FailedLate, 1), func(r *fakebank.Rule) { r.Delay = time.Minute }))
+	p := b.settle("100.00")
+	b.asked(p, 2)
+	const differs = "the bank says failed of 100.00, the books success of 100.00"
+	require.Equal(t, differs, row[string](b, p, "difference"))
+	b.svc = b.service(func(o *transfer.Options) { o.Bank = nil })
+	for _, c := range []struct {
+		to   transfer.Resolution
+		want string
+	}{{transfer.Resolution{Paid: true}, differs}, {transfer.Resolution{}, ""}} {
+		_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, c.to, byHand)
+		require.NoError(t, err)
+		require.Equal(t, c.want, row[string](b, p, "difference"))
+		require.Nil(t, row[*time.Time](b, p, "differs_since"))
+	}
+	require.Equal(t, transfer.Refunded, b.get(p.MerchantTxRef).Status)
+}
+
 func TestResolveIsRefused(t *testing.T) {
 	b := setup(t)
 	b.fund("500.00")
