@@ -42,21 +42,22 @@ type bundle struct {
 // with the references that tests use, in each status, and with money.
 func setup(t testing.TB) *bundle {
 	b := alone(t)
-	b.neighbours()
+	before := b.neighbours()
 	b.tenant = b.Tenant()
-	b.neighbours()
+	b.Untouched(before.String(), b.neighbours().String())
 	return b
 }
 
-// neighbours are another tenant's accounts.
-func (b *bundle) neighbours() {
+// neighbours are another tenant's accounts, whose rows no test changes.
+func (b *bundle) neighbours() (tenant uuid.UUID) {
 	b.T.Helper()
-	tenant := b.Tenant()
+	tenant = b.Tenant()
 	b.credit(b.Account(tenant, "customer-1"), "7.00")
 	b.Exec(`UPDATE accounts SET type = 'onetime', status = 'expired', expired_at = $2 WHERE id = $1`, b.Account(tenant, "order-1"), b.Clock.Now())
 	b.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, leased_until, created_at, updated_at)
 		SELECT gen_random_uuid(), tenant_id, customer_id, account_ref, provider, bank_account_name, 'provisioning', 'onetime', $2, created_at, updated_at
 		FROM accounts WHERE tenant_id = $1 AND account_ref = 'customer-1'`, tenant, b.Clock.Now().Add(time.Hour))
+	return tenant
 }
 
 // credit posts a payment to an account, and returns its group.
@@ -293,7 +294,7 @@ func TestProductionNeedsBusinessKYC(t *testing.T) {
 	b.svc = b.service(true)
 	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrBusinessKYC)
-	b.Exec(`UPDATE tenants SET kyc_status = 'verified', business_type = 'ngo'`)
+	b.Exec(`UPDATE tenants SET kyc_status = 'verified', business_type = 'ngo' WHERE id = $1`, b.tenant)
 	b.provision(dedicated("customer-1"))
 }
 

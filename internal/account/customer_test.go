@@ -68,7 +68,7 @@ func TestSuspendedCustomer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	a := b.provision(dedicated("ref"))
-	b.Exec(`UPDATE customers SET status = 'suspended'`)
+	b.Exec(`UPDATE customers SET status = 'suspended' WHERE tenant_id = $1`, b.tenant)
 	_, err := b.svc.Provision(b.ctx, b.tenant, onetime("ref"), idempotency.Request{})
 	require.ErrorIs(t, err, customer.ErrSuspended)
 	require.Equal(t, errs.Forbidden, errs.KindOf(err))

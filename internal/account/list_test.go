@@ -219,7 +219,7 @@ func TestUnfinishedRowIsNoAccount(t *testing.T) {
 func TestOwnFunds(t *testing.T) {
 	t.Parallel()
 	b, _ := shelf(t)
-	b.move(b.credit(testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id <> $1 AND account_ref = 'customer-1' AND status = 'active' LIMIT 1`, b.tenant), "11.00"), ledger.EventHold)
+	b.move(b.credit(b.Account(b.Tenant(), "customer-1"), "11.00"), ledger.EventHold)
 	own, err := b.svc.Balance(b.ctx, b.tenant, "review")
 	require.NoError(t, err)
 	require.Equal(t, "2.00 0.00 2.00 30.00", funds(own.Funds))
