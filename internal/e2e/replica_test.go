@@ -142,11 +142,13 @@ func TestReadReplica(t *testing.T) {
 	s.waitForEnd(some + 1)
 	s.same()
 	exec(`SELECT pg_wal_replay_resume()`)
+	s.same() // while it catches up
 	s.eventually("reads at the standby again", func() bool {
 		before := s.atReplica()
-		s.same()
+		s.get(s.reads, "/v1/accounts")
 		return s.atReplica() > before
 	})
+	s.same()
 	kill()
 	s.same()
 	s.listed(20, s.reads)

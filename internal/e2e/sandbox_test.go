@@ -145,18 +145,24 @@ func TestSandbox(t *testing.T) {
 		payouts[made.MerchantTxRef] = end
 	}
 	left, reasons := map[string]string{}, map[string]string{}
-	testenv.Eventually(t, 4*healLimit, "the payouts to end as their destinations say", func() bool {
-		clear(left)
-		for ref, end := range payouts {
-			var got struct{ Status, AccountNumber, FailureReason string }
-			if dev.want(200, "GET", "/v1/transfers/"+ref, nil).into(t, &got); got.Status != end {
-				left[got.AccountNumber] = got.Status + " (" + got.FailureReason + "), not " + end
-			} else if end == "failed" {
-				reasons[got.AccountNumber] = got.FailureReason
-			}
+	ended := func(ref, end string) bool {
+		var got struct{ Status, AccountNumber, FailureReason string }
+		dev.want(200, "GET", "/v1/transfers/"+ref, nil).into(t, &got)
+		left[got.AccountNumber] = got.Status + " (" + got.FailureReason + "), not " + end
+		if got.Status == end {
+			delete(left, got.AccountNumber)
 		}
-		return len(left) == 0
-	}, func() any { return left })
+		if end == "failed" {
+			reasons[got.AccountNumber] = got.FailureReason
+		}
+		return got.Status == end
+	}
+	for ref, end := range payouts { // one after the other, as each question passes two processes
+		testenv.Eventually(t, 4*healLimit, "a payout to end as its destination says", func() bool { return ended(ref, end) }, func() any { return left })
+	}
+	for ref, end := range payouts {
+		require.True(t, ended(ref, end), "%v", left)
+	}
 	for to, reason := range reasons {
 		require.Equal(t, to == sandbox.ToNobody, strings.Contains(reason, "does not exist"), "%s: %s", to, reason)
 	}
