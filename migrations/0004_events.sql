@@ -171,7 +171,7 @@ CREATE TABLE recalls (
     tenant_id    uuid NOT NULL,
     account_id   uuid NOT NULL,
     source       text NOT NULL CHECK (source IN ('event', 'reconciliation', 'operator')),
-    status       text NOT NULL CHECK (status IN ('open', 'reversed', 'kept')),
+    status       text NOT NULL CHECK (status IN ('open', 'reversed', 'watched', 'kept')),
     held         naira NOT NULL CHECK (held >= 0),
     successes    integer NOT NULL DEFAULT 0,
     opened_count integer NOT NULL DEFAULT 1,
@@ -180,19 +180,20 @@ CREATE TABLE recalls (
     CHECK ((status = 'open') = (closed_at IS NULL)),
     CHECK (status = 'open' OR held = 0)
 );
-CREATE INDEX recalls_open ON recalls (opened_at) WHERE status = 'open';
+CREATE INDEX recalls_open ON recalls (opened_at) WHERE status IN ('open', 'watched');
 CREATE INDEX recalls_held ON recalls (account_id) WHERE held > 0;
 COMMENT ON TABLE recalls IS
     'A payment that the bank may have taken back after it was confirmed. Until that is clear, its sum covers no settlement. One row per payment.';
 COMMENT ON COLUMN recalls.event_id IS 'the payment''s inbound event';
 COMMENT ON COLUMN recalls.source IS 'who reported it last';
 COMMENT ON COLUMN recalls.status IS
-    'open: the bank is being asked; reversed: the bank took the payment back; kept: its record still says success';
+    'open: the bank is being asked; reversed: the bank took the payment back; watched: its record says success, and it is asked on; kept: it still said so in the end';
+COMMENT ON COLUMN recalls.closed_at IS 'when the hold ended, or the bank took the payment back';
 COMMENT ON COLUMN recalls.held IS 'its part of ledger_balances.recall_held while it is open';
 COMMENT ON COLUMN recalls.successes IS 'answers "success" since it was opened';
 COMMENT ON COLUMN recalls.opened_count IS 'a report that the bank''s record has contradicted does not open the recall again at once';
 CREATE TRIGGER recalls_status AFTER UPDATE ON recalls FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
-    EXECUTE FUNCTION check_status_move('open>reversed', 'open>kept', 'kept>open');
+    EXECUTE FUNCTION check_status_move('open>reversed', 'open>watched', 'open>kept', 'watched>reversed', 'watched>kept', 'watched>open', 'kept>open');
 CREATE TRIGGER recalls_kept BEFORE DELETE ON recalls FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- CACHE: whoever schedules many rows takes many numbers. The index on due_at is the sweep's and the

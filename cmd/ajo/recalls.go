@@ -16,11 +16,11 @@ import (
 func (t *tool) newRecallsCmd() *cobra.Command {
 	return group("recalls", "Show payments that the bank may have taken back, and decide them", t.newRecallsListCmd(), t.newRecallOpenCmd(),
 		t.newRecallEndCmd("reverse", "Reverse a payment that the bank took back",
-			"Ends an open recall: the payment is reversed, and the balance may fall below zero. This is final.\n"+
+			"Ends a recall, open or watched: the payment is reversed, and the balance may fall below zero. This is final.\n"+
 				"Ask the bank first. When its record says that it took the payment back, this happens by itself.",
 			"It is reversed, which is final; the balance may fall below zero.", (*payment.Service).ReverseRecalled),
 		t.newRecallEndCmd("keep", "Keep a payment that the bank has not taken back",
-			"Ends an open recall: the payment stays, and covers settlements again.\nAsk the bank first: the money must be there.",
+			"Ends a recall, open or watched: the payment stays, and covers settlements again.\nAsk the bank first: the money must be there.",
 			"It stays, and covers settlements again.", (*payment.Service).KeepRecalled))
 }
 
@@ -30,7 +30,7 @@ func (t *tool) newRecallsListCmd() *cobra.Command {
 		command: command{
 			short: "List recalls, the newest payments first", example: "  ajo recalls list --status open",
 			flags: func(cmd *cobra.Command) {
-				addChoice(cmd, &status, "status", payment.RecallOpen, payment.RecallReversed, payment.RecallKept)
+				addChoice(cmd, &status, "status", payment.RecallOpen, payment.RecallReversed, payment.RecallWatched, payment.RecallKept)
 			},
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]payment.RecallRecord, page.Info, error) {

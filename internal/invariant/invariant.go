@@ -35,7 +35,7 @@ const (
 	CheckDeliveryTransfer = "each delivery of a settlement has its transfer"
 	CheckCharges          = "what is booked of the bank's charges for a payout, and borne by its tenant, is its entries"
 	CheckRecalls          = "what is held for recalls is what they hold"
-	CheckRecallAsked      = "each open recall is waiting for the bank"
+	CheckRecallAsked      = "each open or watched recall is waiting for the bank"
 	CheckAccountBalance   = "each account has a balance"
 	CheckEventKeys        = "no event can be stored once more"
 	CheckSuspense         = "a misdirected payment, and no other, is in suspense"
@@ -140,7 +140,9 @@ var checks = []struct{ name, sql string }{
 		SELECT d.id::text, CASE WHEN t.id IS NULL THEN 'it is about no transfer' ELSE
 			format('%s of account %s, saying %s; its transfer is %s, from account %s, of %s', d.event_type, d.account_id,
 				coalesce(` + deliveredSum + `, 'nothing'), t.status, t.account_id, t.amount) END
-		FROM {deliveries} d LEFT JOIN transfers t ON t.id = d.transaction_group_id
+		FROM {deliveries} d LEFT JOIN transfers t ON t.id = coalesce((SELECT o.id FROM transfers o WHERE o.id = d.transaction_group_id), (
+			SELECT o.id FROM ledger_entries e JOIN transfers o ON o.merchant_tx_ref = e.transfer_ref
+			WHERE e.transaction_group_id = d.transaction_group_id AND e.direction = 'debit' AND e.reversal_of IS NULL))
 		WHERE d.event_type NOT LIKE 'payment.%' AND (t.id IS NULL OR t.account_id <> d.account_id OR t.tenant_id <> d.tenant_id
 			OR ` + deliveredSum + ` IS DISTINCT FROM to_char(t.amount, 'FM999999999999999990.00')
 			OR NOT t.status = ANY (CASE WHEN t.debit_group IS NOT NULL AND d.event_type LIKE 'settlement.%' THEN '{success,failed,refunded}'
@@ -178,8 +180,8 @@ var fewChecks = []struct{ name, sql string }{
 				SELECT coalesce(sum(f.amount), 0) FROM ledger_entries f
 				WHERE f.transaction_group_id IN (` + chargeGroup("platform_revenue", "r.event_id") + `, ` + chargeGroup("taxes", "r.event_id") + `) AND f.reversal_of IS NULL) END ELSE 0 END`},
 	{CheckRecallAsked, `
-		SELECT r.event_id::text, 'a recall is open, and nobody will ask the bank about it'
-		FROM recalls r WHERE r.status = 'open' AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = r.event_id)`},
+		SELECT r.event_id::text, format('a recall is %s, and nobody will ask the bank about it', r.status)
+		FROM recalls r WHERE r.status IN ('open', 'watched') AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = r.event_id)`},
 	{CheckAccountBalance, `
 		SELECT a.id::text, CASE WHEN b.account_id IS NULL THEN 'it has none' ELSE format('of tenant %s, the account''s is %s', b.tenant_id, a.tenant_id) END
 		FROM accounts a LEFT JOIN ledger_balances b ON b.account_id = a.id WHERE a.status <> 'provisioning' AND b.account_id IS NULL OR b.tenant_id <> a.tenant_id`},

@@ -29,6 +29,7 @@ type State struct {
 	ProvisionalNaira  int64         // the sum of the provisional credits, without its kobo
 	ReviewCount       int64         // payments
 	RecallCount       int64         // recalls that are open
+	WatchedCount      int64         // recalls that the bank's record contradicts, and is asked about
 	RecallOldest      time.Duration // since the oldest was opened
 	FreezeCount       int64         // freezes that stand
 	FreezeOldest      time.Duration // since the oldest of them began
@@ -128,12 +129,12 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 	// Each part is one row. LEFT JOIN ... ON true has them joined as written: the planner would try
 	// all orders of eleven parts that a comma joins, which took 30 to 80 ms of each call.
 	err := tx.QueryRow(ctx, `
-		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest, f.n, f.oldest FROM
+		SELECT b.n, b.negative, b.odd, b.provisional, c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest, k.watched, f.n, f.oldest FROM
 			(SELECT count(*) AS n, count(*) FILTER (WHERE balance < 0) AS negative, trunc(coalesce(sum(provisional_credits), 0))::bigint AS provisional,
 				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd
 				FROM ledger_balances WHERE tenant_id <> account_id) b
 			LEFT JOIN (SELECT count(*) AS n, min(e.processed_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'confirm'
-				AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status = 'open')) c ON true
+				AND e.status = 'processed' AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status IN ('open', 'watched'))) c ON true
 			LEFT JOIN (SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND direction = 'credit') r ON true
 			LEFT JOIN (SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'ingest') u ON true
 			LEFT JOIN (SELECT count(*) AS n FROM inbound_events WHERE misdirected) m ON true
@@ -141,10 +142,11 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 			LEFT JOIN (SELECT count(*) AS n, min(t.submitted_at) AS oldest FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status = 'processing') q ON true
 			LEFT JOIN (SELECT count(*) AS n FROM transfers WHERE differs_since IS NOT NULL) x ON true
 			LEFT JOIN (SELECT count(*) AS n FROM deliveries WHERE dead) d ON true
-			LEFT JOIN (SELECT count(*) AS n, min(opened_at) AS oldest FROM recalls WHERE status = 'open') k ON true
+			LEFT JOIN (SELECT count(*) FILTER (WHERE status = 'open') AS n, min(opened_at) FILTER (WHERE status = 'open') AS oldest,
+				count(*) FILTER (WHERE status = 'watched') AS watched FROM recalls WHERE status IN ('open', 'watched')) k ON true
 			LEFT JOIN (SELECT count(*) AS n, min(created_at) AS oldest FROM freezes WHERE lifted_at IS NULL AND coalesce(until, 'infinity') > $1) f ON true`, now).
 		Scan(&s.Accounts, &s.NegativeBalances, &s.OddBalances, &s.ProvisionalNaira, &s.ProvisionalCount, &provisional, &s.ReviewCount, &s.UnpostedCount, &unposted,
-			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters, &s.RecallCount, &recall,
+			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters, &s.RecallCount, &recall, &s.WatchedCount,
 			&s.FreezeCount, &freeze)
 	if err != nil {
 		return fmt.Errorf("what is open: %w", err)

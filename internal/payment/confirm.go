@@ -60,6 +60,9 @@ type check struct {
 	Split       bool // it is shared out
 	recallState
 	claim work.Claim
+	// it is no payment but the bank's event that it took back the payment of TxnRef: that is looked
+	// for ([Service.openStored])
+	reversal bool
 }
 
 func (c *check) id() uuid.UUID { return c.ID }
@@ -72,7 +75,8 @@ type finding struct {
 	event   ledger.Event // empty: ask again at next
 	next    time.Time
 	success bool           // of a recall: the record says success
-	kept    bool           // a recall that the bank's record contradicts: the hold ends
+	watched bool           // a recall that the bank's record contradicts: the hold ends
+	kept    bool           // a recall that it has contradicted for long, or that is over
 	open    bool           // a recall is asked about further, though the entry was moved
 	publish bool           // the tenant chose more events than received payments, or listens
 	sender  *ledger.Sender // of a confirmation: the payer, by the bank's record
@@ -89,6 +93,9 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	c, err := s.checks.Do(ctx, id)
 	if err != nil || c == nil {
 		return err
+	}
+	if c.reversal {
+		return s.openLate(ctx, c)
 	}
 	if c.GoesBack && !c.recalled() && c.EntryStatus != ledger.Provisional {
 		return s.sendBack(ctx, c)
@@ -142,7 +149,7 @@ func (f *finding) asksOn() bool { return f.open || f.event == "" && !f.kept }
 
 // outcome names the result of a question, for the metrics.
 func (f *finding) outcome() string {
-	if f.kept {
+	if f.kept || f.watched {
 		return "kept"
 	}
 	return confirmedAs[f.event]
@@ -295,9 +302,9 @@ func (b *booked) paidNumber() string {
 const checkSQL = `
 		SELECT e.id, e.provider_txn_ref, e.amount, e.fee, e.currency, a.bank_account_number, a.id, e.error_message <> '', e.alias_number, e.alias,
 			e.processed_at, e.occurred_at, e.attempt_count, e.misses, e.traceparent, coalesce(e.policy = 'refund', false), coalesce(e.split, false),
-			r.opened_at, coalesce(r.held, 0), coalesce(r.successes, 0), CASE WHEN r.opened_at IS NULL AND e.policy IS DISTINCT FROM 'refund' THEN '' ELSE (
+			coalesce(r.status, ''), r.closed_at, coalesce(r.held, 0), coalesce(r.successes, 0), CASE WHEN r.opened_at IS NULL AND e.policy IS DISTINCT FROM 'refund' THEN '' ELSE (
 				SELECT l.status FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit') END
-		FROM ` + eventsNamed + ` JOIN accounts a ON a.id = e.account_id LEFT JOIN recalls r ON r.event_id = ANY(ARRAY[e.id]) AND CASE r.status WHEN 'open' THEN true ELSE false END
+		FROM ` + eventsNamed + ` JOIN accounts a ON a.id = e.account_id LEFT JOIN recalls r ON r.event_id = ANY(ARRAY[e.id]) AND CASE r.status WHEN 'open' THEN true WHEN 'watched' THEN true ELSE false END
 		WHERE e.status = 'processed'`
 
 // readChecks reads the checks that are due by then. A payment that is not due, or leased by another
@@ -308,6 +315,9 @@ func (s *Service) readChecks(ctx context.Context, q pg.Querier, ids []uuid.UUID,
 		return make([]*check, len(ids)), err
 	}
 	found, err := pg.Collect(ctx, q, pgx.RowToAddrOfStructByPos[check], checkSQL, slices.Collect(maps.Keys(claims)))
+	if err == nil && len(found) < len(claims) {
+		found, err = addReversals(ctx, q, found, claims)
+	}
 	for _, c := range found {
 		c.claim = claims[c.ID]
 	}

@@ -13,8 +13,9 @@ import (
 func (s *Service) alert(ctx context.Context, findings []*finding, moved []ledger.Moved) {
 	i := 0
 	for _, f := range findings {
-		if f.kept {
-			s.Log.WarnContext(ctx, "the bank's record says that it has not taken the payment back: the sum covers settlements again", slog.String("event", f.ID.String()))
+		if f.watched {
+			s.Log.WarnContext(ctx, "the bank's record says that it has not taken the payment back: the sum covers settlements again, and the bank is asked on",
+				slog.String("alert", "recall_watched"), slog.String("event", f.ID.String()))
 		}
 		if f.event == "" {
 			continue

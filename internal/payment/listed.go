@@ -110,6 +110,15 @@ func (s *Service) MisdirectedBetween(ctx context.Context, from, to time.Time, li
 		WHERE misdirected AND occurred_at >= $1 AND occurred_at < $2 ORDER BY id LIMIT $3`, from, to, limit)
 }
 
+// MisdirectedTakenBack returns the bank's ids of misdirected payments of which its event has said
+// since a time that it took them back, at most so many.
+func (s *Service) MisdirectedTakenBack(ctx context.Context, since time.Time, limit int) ([]string, error) {
+	return pg.Collect(ctx, s.Pool, pgx.RowTo[string], `
+		SELECT e.provider_txn_ref FROM inbound_events e JOIN event_keys k ON k.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))]) AND k.event_type = $1
+		JOIN inbound_events r ON r.id = ANY(ARRAY[k.event_id]) AND r.received_at >= $2
+		WHERE e.misdirected ORDER BY e.id LIMIT $3`, typeReversal, since, limit)
+}
+
 // Misdirection is a misdirected payment, whose money the suspense account has.
 type Misdirection struct {
 	TxnRef                 string

@@ -74,7 +74,9 @@ type RecallStatus string
 const (
 	RecallOpen     RecallStatus = "open"
 	RecallReversed RecallStatus = "reversed"
-	RecallKept     RecallStatus = "kept"
+	// the bank's record contradicts the report, so nothing is held, but the record may lag
+	RecallWatched RecallStatus = "watched"
+	RecallKept    RecallStatus = "kept"
 )
 
 // RecallEvent is what moves a recall.
@@ -85,14 +87,19 @@ const (
 	// the bank's event, its list or an operator says that the payment was taken back
 	EventRecalled RecallEvent = "recall"
 	EventTaken    RecallEvent = "reverse" // the bank's record says so, or an operator
-	EventKept     RecallEvent = "keep"    // the bank's record says success, or an operator
+	EventDoubted  RecallEvent = "doubt"   // the bank's record says success
+	EventKept     RecallEvent = "keep"    // and has done so for long; or an operator
 )
 
 // RecallTransitions is the recall's state machine.
 var RecallTransitions = fsm.New("Recall",
 	fsm.Row[RecallStatus, RecallEvent]{From: fsm.Start, Event: EventRecalled, To: RecallOpen},
 	fsm.Row[RecallStatus, RecallEvent]{From: RecallOpen, Event: EventTaken, To: RecallReversed},
+	fsm.Row[RecallStatus, RecallEvent]{From: RecallOpen, Event: EventDoubted, To: RecallWatched},
 	fsm.Row[RecallStatus, RecallEvent]{From: RecallOpen, Event: EventKept, To: RecallKept},
+	fsm.Row[RecallStatus, RecallEvent]{From: RecallWatched, Event: EventRecalled, To: RecallOpen},
+	fsm.Row[RecallStatus, RecallEvent]{From: RecallWatched, Event: EventTaken, To: RecallReversed},
+	fsm.Row[RecallStatus, RecallEvent]{From: RecallWatched, Event: EventKept, To: RecallKept},
 	fsm.Row[RecallStatus, RecallEvent]{From: RecallKept, Event: EventRecalled, To: RecallOpen},
 )
 

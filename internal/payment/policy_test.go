@@ -370,8 +370,8 @@ func TestPolicyRefundsAwaitNoApproval(t *testing.T) {
 	require.Contains(t, string(s.Answer.Body), `"awaiting":"approval"`)
 }
 
-// A recall that comes before the refund stops it; when the bank's record says that it was not taken
-// back, it is refunded.
+// A recall that comes before the refund stops it; when the bank's record has said for two weeks
+// that it was not taken back, it is refunded.
 func TestPolicyAndRecall(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		for _, when := range []string{"provisional", "confirmed", "refund accepted"} {
@@ -392,7 +392,7 @@ func TestPolicyAndRecall(t *testing.T) {
 				if taken {
 					b.taken(txn, "REFUND")
 				}
-				b.toTheEnd(id, 10)
+				b.toTheEnd(id, 40)
 				sent := b.sent()
 				require.Empty(t, b.hold(id))
 				require.Equal(t, "0.00", b.left())

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,9 +41,15 @@ const (
 )
 
 const (
-	// keptAfter is how many answers "success" end a recall. The first may come before the bank's
+	// keptAfter is how many answers "success" end the hold. The first may come before the bank's
 	// own records agree with its event.
 	keptAfter = 2
+	// The record may lag for longer than that: the bank is asked on, after as long as has passed
+	// since the hold ended, but not more often than watchLeast and not more seldom than watchMost
+	// say. What still says success after watchFor is believed.
+	watchLeast = 10 * time.Minute
+	watchMost  = 24 * time.Hour
+	watchFor   = 14 * 24 * time.Hour
 	// reopenGap is how soon a recall that the bank's record contradicted can be opened again by the
 	// same source. It doubles each time, up to reopenMost, so that nobody can hold money, or make
 	// us ask the bank, for ever.
@@ -52,24 +60,35 @@ const (
 var (
 	whyRecalled   = "the bank may have taken it back: it is asked"
 	whyStillThere = "the bank is said to have taken it back, and its record says success: it is asked once more"
+	whyWatched    = "the bank is said to have taken it back, and its record says success: nothing is held, and it is asked on for two weeks"
 )
 
-// recallState is what a check knows of the open recall of its payment; its zero value is none.
+// recallState is what a check knows of the recall of its payment that the bank is asked about; its
+// zero value is none.
 type recallState struct {
-	RecalledAt  *time.Time
+	Recall      RecallStatus // open or watched
+	ClosedAt    *time.Time   // of a watched one: when its hold ended
 	Held        money.Amount
 	Successes   int
 	EntryStatus ledger.Status
 }
 
-func (r *recallState) recalled() bool { return r.RecalledAt != nil }
+func (r *recallState) recalled() bool { return r.Recall != "" }
+
+// watch is when a recall that is watched since the given time is next asked about.
+func watch(since, now time.Time) time.Time {
+	return now.Add(min(max(now.Sub(since), watchLeast), watchMost))
+}
 
 // judgeRecall turns the bank's answer about a payment that is no longer provisional into a finding.
 // Only its record decides: that it gave the payment back (or never had it) takes it back here,
-// success in two answers ends the question. What is not found, not answered, under way, or about
-// another sum decides nothing, however long that takes.
+// success in two answers ends the hold, and success for two weeks more the question. What is not
+// found, not answered, under way, or about another sum decides nothing, however long that takes.
 func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *finding {
-	c := f.check
+	c, now := f.check, s.Clock.Now()
+	if c.Recall == RecallWatched {
+		f.next = watch(*c.ClosedAt, now)
+	}
 	differs := ""
 	if err == nil {
 		differs = c.Differs(t)
@@ -87,10 +106,14 @@ func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *fi
 		f.event, f.Why = ledger.EventRecall, fmt.Sprintf("the bank says %s, after it had confirmed the payment", t.Status)
 	case t.Status != provider.Success:
 		f.Why = errUnderWay.Error()
-	case c.Successes+1 >= keptAfter:
+	case c.Recall == RecallWatched && now.Sub(*c.ClosedAt) >= watchFor:
 		f.kept, f.Why = true, ""
+	case c.Recall == RecallWatched:
+		f.Why = whyWatched
+	case c.Successes+1 >= keptAfter:
+		f.watched, f.Why, f.next = true, whyWatched, watch(now, now)
 	default:
-		f.success, f.Why, f.next = true, whyStillThere, s.Clock.Now().Add(s.confirmDelay(0))
+		f.success, f.Why, f.next = true, whyStillThere, now.Add(s.confirmDelay(0))
 	}
 	return f
 }
@@ -126,7 +149,7 @@ func (r *recallable) mayOpen(source RecallSource, now time.Time) bool {
 	switch r.Status {
 	case "":
 		return true
-	case RecallKept:
+	case RecallKept, RecallWatched:
 		gap := min(reopenGap<<min(r.Opened, 10), reopenMost)
 		return source == RecallByOperator || !now.Before(r.ClosedAt.Add(gap))
 	}
@@ -233,9 +256,10 @@ func (s *Service) openPosted(ctx context.Context, tx pg.Tx, events []*posting) e
 // payment_reversal always holds the sum, of what is posted later too ([Service.openPosted]). One of
 // a transaction that has one already, stored as a repeat, may be of a later taking back: it opens
 // the recall again where that may be (mayOpen). A payment that is stored and posted while this
-// commits, which may have to wait for a standby, saw no reversal and is not seen here: the commit
-// is followed by another look.
+// commits, which may have to wait for a standby, saw no reversal and is not seen here: an item of
+// work of the reversal itself has another look follow the commit ([Service.openLate]).
 func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
+	var later []work.Item
 	for _, e := range events {
 		e.recalled = uuid.Nil
 		if !e.Authentic || e.Type != typeReversal {
@@ -249,17 +273,35 @@ func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, i
 			e.recalled = opened[0]
 			continue
 		}
-		if !isNew[e.ID] {
-			continue
+		if isNew[e.ID] {
+			later = append(later, work.Item{Kind: work.Confirm, ID: e.ID, DueAt: s.Clock.Now(), Traceparent: e.Traceparent})
 		}
-		tx.AfterCommit(func(ctx context.Context) {
-			if _, err := s.OpenRecall(ctx, e.TxnRef, RecallByEvent); err != nil {
-				s.Log.WarnContext(ctx, "not looked once more for the payment of a payment_reversal; its confirmation asks the bank",
-					slog.String("transaction", e.TxnRef), slog.Any("err", err))
-			}
-		})
 	}
-	return nil
+	return work.Schedule(ctx, tx, later...)
+}
+
+// addReversals adds to the checks of payments those of the claims that are payment_reversals.
+func addReversals(ctx context.Context, q pg.Querier, found []*check, claims map[uuid.UUID]work.Claim) ([]*check, error) {
+	others := maps.Clone(claims)
+	for _, c := range found {
+		delete(others, c.ID)
+	}
+	reversals, err := pg.Collect(ctx, q, func(r pgx.CollectableRow) (*check, error) {
+		c := check{reversal: true}
+		return &c, r.Scan(&c.ID, &c.TxnRef)
+	}, `SELECT e.id, e.provider_txn_ref FROM `+eventsNamed+` WHERE e.event_type = '`+typeReversal+`'`, slices.Collect(maps.Keys(others)))
+	return append(found, reversals...), err
+}
+
+// openLate opens the recall of a payment that was posted while its payment_reversal was stored.
+func (s *Service) openLate(ctx context.Context, c *check) error {
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		held, err := work.Finish(ctx, tx, work.Confirm, []work.Outcome{{Claim: c.claim}})
+		if err == nil && held[0] {
+			_, err = s.openRecalls(ctx, tx, RecallByEvent, []string{c.TxnRef})
+		}
+		return err
+	})
 }
 
 // closeRecalls records what the findings say of open recalls, and ends their holds. The findings'
@@ -284,6 +326,8 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 			return fmt.Errorf("payment: the entry of event %s was moved without its event's lock: %w", f.ID, m.Err)
 		case f.kept:
 			to = RecallKept
+		case f.watched:
+			to = RecallWatched
 		case f.event == ledger.EventRecall || f.event == ledger.EventReverse:
 			to = RecallReversed
 		case f.event == ledger.EventHold: // it has left the balance: there is nothing to be held
@@ -320,12 +364,13 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 	return ledger.ReleaseRecalled(ctx, tx, release)
 }
 
-// endRecall closes an open recall, and returns what was held: to be released. [ErrNoRecall].
+// endRecall closes a recall that the bank is asked about, and returns what was held: to be
+// released. [ErrNoRecall].
 func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus, now time.Time) (held money.Amount, err error) {
 	err = tx.QueryRow(ctx, `
-		UPDATE recalls r SET status = $2, held = 0, closed_at = $3
+		UPDATE recalls r SET status = $2, held = 0, closed_at = CASE $2 WHEN 'kept' THEN coalesce(r.closed_at, $3) ELSE $3 END
 		FROM (SELECT event_id, held FROM recalls WHERE event_id = $1) was
-		WHERE r.event_id = was.event_id AND r.status = 'open' RETURNING was.held`, eventID, to, now).Scan(&held)
+		WHERE r.event_id = was.event_id AND r.status IN ('open', 'watched') RETURNING was.held`, eventID, to, now).Scan(&held)
 	if pg.IsNoRows(err) {
 		err = ErrNoRecall
 	}

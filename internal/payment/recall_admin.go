@@ -51,7 +51,7 @@ const recallQuery = `
 // [ErrFilter].
 func (s *Service) Recalls(ctx context.Context, status RecallStatus, r page.Request) ([]RecallRecord, page.Info, error) {
 	switch status {
-	case "", RecallOpen, RecallReversed, RecallKept:
+	case "", RecallOpen, RecallReversed, RecallWatched, RecallKept:
 	default:
 		return nil, page.Info{}, ErrFilter
 	}
@@ -88,15 +88,17 @@ func (s *Service) OpenRecallByHand(ctx context.Context, eventID uuid.UUID, by au
 	})
 }
 
-// ReverseRecalled ends an open recall as the bank's record would: the payment is taken back, which
-// is final, and may bring the balance below zero. For an operator who has the bank's word.
+// ReverseRecalled ends a recall, open or watched, as the bank's record would: the payment is taken
+// back, which is final, and may bring the balance below zero. For an operator who has the bank's
+// word.
 // [ErrEventNotFound], [ErrNoRecall].
 func (s *Service) ReverseRecalled(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
 	return s.decideRecall(ctx, eventID, RecallReversed, by)
 }
 
-// KeepRecalled ends an open recall: the payment was not taken back, and its sum covers settlements
-// again. For an operator who has the bank's word. Refusals as [Service.ReverseRecalled].
+// KeepRecalled ends a recall, open or watched: the payment was not taken back, and its sum covers
+// settlements again. For an operator who has the bank's word. Refusals as
+// [Service.ReverseRecalled].
 func (s *Service) KeepRecalled(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
 	return s.decideRecall(ctx, eventID, RecallKept, by)
 }
@@ -164,7 +166,7 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 	return out, err
 }
 
-// lockRecall locks a payment, and returns its open recall.
+// lockRecall locks a payment, and returns its recall that the bank is asked about.
 func lockRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (v RecallRecord, err error) {
 	if err := work.Lock(ctx, tx, work.Confirm, eventID); err != nil {
 		return v, err
@@ -177,5 +179,5 @@ func lockRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (v RecallRecor
 	if err != nil {
 		return v, err
 	}
-	return pg.One(ctx, tx, pgx.RowToStructByPos[RecallRecord], ErrNoRecall, recallQuery+` WHERE r.event_id = $1 AND r.status = 'open'`, eventID)
+	return pg.One(ctx, tx, pgx.RowToStructByPos[RecallRecord], ErrNoRecall, recallQuery+` WHERE r.event_id = $1 AND r.status IN ('open', 'watched')`, eventID)
 }

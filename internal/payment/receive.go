@@ -378,16 +378,17 @@ type original struct {
 
 // conflicts reports whether an event that repeats this one is about something else. The bank's list
 // and its events write sender, reference and time each in its own way, so their digests differ:
-// between them, what counts is that they are about the same money.
+// between them, what counts is that they are about the same money. So does the bank when it says
+// again, at another time, that it took a payment back, or what became of a payout.
 func (o *original) conflicts(e *inbound) bool {
 	if bytes.Equal(o.Digest, e.Digest) {
 		return false
 	}
-	return o.Source == e.Source || !o.sameMoney(&e.eventRow)
+	return o.Source == e.Source && e.Type == typePayment || !o.sameMoney(&e.eventRow)
 }
 
 func (e *eventRow) sameMoney(as *eventRow) bool {
-	same := func(x, y *money.Amount) bool { return x != nil && y != nil && x.Equal(*y) }
+	same := func(x, y *money.Amount) bool { return x == y || x != nil && y != nil && x.Equal(*y) }
 	return same(e.Amount, as.Amount) && same(e.Fee, as.Fee) && e.Currency == as.Currency &&
 		(e.Number == as.Number || e.Number == "" || as.Number == "")
 }

@@ -201,6 +201,21 @@ func TestSplitOfWhatWasHeldOnce(t *testing.T) {
 	})
 }
 
+// A party whose account has ended since the payment was posted gets its share all the same: it is
+// its money, and settles from there. A recall takes it back as from any.
+func TestSplitWithAPartyThatHasEnded(t *testing.T) {
+	b := setupSplit(t)
+	id, txn := b.pays("5000.00")
+	b.Exec(`UPDATE accounts SET status = 'expired', expired_at = now(), closed_at = now() WHERE id = $1`, b.partner)
+	b.toTheEnd(id, 5)
+	b.has("3977.50", "497.50", "500.00")
+	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
+	b.has("0.00 of 3977.50", "0.00 of 497.50", "0.00 of 500.00")
+	b.taken(txn, "REFUND")
+	b.toTheEnd(id, 5)
+	b.has("0.00", "0.00", "0.00")
+}
+
 // A recall holds the parts where they are; when the bank has taken the payment back they go back,
 // as far as they are there, and when it has not they are free again.
 func TestRecallOfASplit(t *testing.T) {

@@ -113,7 +113,7 @@ const stepsSQL = `
 		FROM (SELECT id FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2) d
 		CROSS JOIN LATERAL (SELECT * FROM delivery_attempts WHERE delivery_id = d.id ORDER BY attempt DESC LIMIT $4) a)
 	UNION ALL (SELECT opened_at, 'recalled', '', CASE WHEN status = 'open' THEN 'open' ELSE '' END, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2)
-	UNION ALL (SELECT closed_at, 'recall_closed', '', status, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2 AND closed_at IS NOT NULL)
+	UNION ALL (SELECT closed_at, 'recall_closed', '', CASE status WHEN 'watched' THEN 'kept' ELSE status END, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2 AND closed_at IS NOT NULL)
 	UNION ALL (SELECT created_at, 'reversed', id::text, '', NULL FROM ledger_entries WHERE reversal_of = $3)
 	UNION ALL (SELECT created_at, 'refunded', merchant_tx_ref, status, coalesce(paid_amount, amount) FROM transfers
 		WHERE refund_of = ANY((SELECT payment_entries(e) FROM ledger_entries e WHERE e.id = $3)::uuid[]) AND tenant_id = $2 ORDER BY id DESC LIMIT $4)`

@@ -240,6 +240,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/payment.Service).claimLists Collect", // who finds the claim waits for the end of its lease
 		"(*ajo/internal/payment.Service).readList Exec",
 		"(*ajo/internal/payment.Service).OpenRecall InTx",
+		"(*ajo/internal/payment.Service).openLate InTx",
 		"ajo/internal/work.Retry InTx",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
 		"(ajo/internal/retention.Rule).deleteOld Exec",

@@ -21,7 +21,7 @@ const openSQL = `
 		(SELECT count(*) FROM ledger_balances WHERE tenant_id = $1 AND provisional_credits <> 0),
 		(SELECT count(*) FROM ledger_balances b JOIN ledger_entries e ON e.account_id = b.account_id AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)
 			WHERE b.tenant_id = $1 AND e.status = 'needs_review' AND e.direction = 'credit'),
-		(SELECT count(*) FROM recalls WHERE tenant_id = $1 AND status = 'open')`
+		(SELECT count(*) FROM recalls WHERE tenant_id = $1 AND status IN ('open', 'watched'))`
 
 // empty refuses a tenant that has money, or money under way, and says what there is.
 func (s *Service) empty(ctx context.Context, q pg.Querier, id uuid.UUID) error {

@@ -101,7 +101,7 @@ func (p *refundable) left() (money.Amount, error) {
 		return left, ErrTakenBack
 	case p.Status != ledger.Confirmed:
 		return left, ErrUnconfirmed
-	case p.Recall == "open":
+	case p.Recall == "open" || p.Recall == "watched":
 		return left, ErrRecalled
 	case !left.IsPositive():
 		return left, ErrRefunded
@@ -291,7 +291,7 @@ const paymentOf = `CASE WHEN t.refund_of IS NULL THEN '' ELSE (
 			SELECT CASE WHEN e.status <> 'confirmed' THEN 'gone'
 				WHEN e.kind = 'suspense' THEN CASE WHEN EXISTS (SELECT FROM event_keys k
 					WHERE k.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))]) AND k.event_type = 'payment_reversal') THEN 'gone' ELSE '' END
-				WHEN (SELECT r.status FROM recalls r WHERE r.event_id = ANY(ARRAY[e.transaction_group_id])) = 'open' THEN 'recalled' ELSE '' END
+				WHEN (SELECT r.status FROM recalls r WHERE r.event_id = ANY(ARRAY[e.transaction_group_id])) IN ('open', 'watched') THEN 'recalled' ELSE '' END
 			FROM ledger_entries e WHERE e.id = t.refund_of) END`
 
 // recalledWait puts off a refund of a payment that the bank may have taken back.

@@ -61,12 +61,12 @@ export function event({ id }, _, session) {
 }
 
 export function recalls(_, query, session) {
-  const decide = (v) => (v.Status === 'open' ? h('div', { class: 'actions' },
+  const decide = (v) => ((v.Status === 'open' || v.Status === 'watched') ? h('div', { class: 'actions' },
     acts(session, { command: 'recalls reverse', label: 'Reverse', values: { event: v.EventID }, kind: 'danger', text: 'The bank has taken it back.', done: redraw }),
     acts(session, { command: 'recalls keep', label: 'Keep', values: { event: v.EventID }, danger: false, text: 'The bank has not taken it back.', done: redraw })) : dim('—'));
   return listPage({
     title: 'Recalls', lead: 'Payments that the bank may have taken back. What is held of them covers no payout.', query, command: 'recalls list', caption: 'Recalls', noun: 'recall', nouns: 'recalls', none: 'No recall.',
-    fields: [choice('status', 'Status', 'open', 'reversed', 'kept')],
+    fields: [choice('status', 'Status', 'open', 'reversed', 'watched', 'kept')],
     columns: [
       { name: 'Payment', head: true, value: (v) => h('a', { href: to`/reviews/${v.EventID}` }, v.SenderName || 'Unknown sender') }, { name: 'Opened', value: (v) => time(v.OpenedAt) },
       { name: 'Status', value: (v) => badge(v.Status) }, { name: 'Amount', number: true, value: (v) => sum(v.Amount) }, { name: 'Held', number: true, value: (v) => sum(v.Held) },

@@ -1,0 +1,111 @@
+package payment_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/invariant"
+	"ajo/internal/page"
+	"ajo/internal/payment"
+	"ajo/internal/testenv"
+)
+
+// watched is a payment that the bank's event says was taken back, and that its record says twice
+// was not: the hold has ended, and the bank is asked on.
+func (b *bundle) watched() (uuid.UUID, fakebank.Transaction) {
+	b.T.Helper()
+	id, txn := b.confirmed()
+	b.receive(b.reversal(txn))
+	require.Equal(b.T, 30*time.Second, b.check(id))
+	require.Positive(b.T, b.check(id), "it is asked on")
+	require.Equal(b.T, [2]string{"0.00", "0.00"}, b.recalls(), "two answers free the money")
+	return id, txn
+}
+
+func (b *bundle) recallStatus(id uuid.UUID) string {
+	b.T.Helper()
+	return testenv.Value[string](b.Env, `SELECT status FROM recalls WHERE event_id = $1`, id)
+}
+
+// The bank's question by id is served from a copy that lags for hours or days behind its event: it
+// says success, the hold ends, and the reversal was real all the same.
+func TestRecordIsDaysBehindTheRecall(t *testing.T) {
+	t.Parallel()
+	for name, lag := range map[string]time.Duration{"five hours": 5 * time.Hour, "ten days": 10 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id, txn := b.watched()
+			since, asked := b.Clock.Now(), 0
+			for ; b.Clock.Now().Sub(since) < lag; asked++ {
+				require.Positive(t, b.check(id))
+			}
+			require.Less(t, asked, 20, "less and less often")
+			b.taken(txn, "REFUND")
+			require.Equal(t, time.Duration(-1), b.check(id))
+			require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+			require.Equal(t, "reversed", b.recallStatus(id))
+			b.log.Has(t, "alert=recalled")
+		})
+	}
+}
+
+// What still says success after two weeks is believed. Until then it is listed, and counts among
+// what is open; what is no answer does not end it.
+func TestWatchedRecallEnds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, _ := b.watched()
+	since := b.Clock.Now()
+	list, _, err := b.svc.Recalls(b.ctx, payment.RecallWatched, page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, []any{id, since.Add(10 * time.Minute)}, []any{list[0].EventID, list[0].NextAttemptAt.UTC()})
+	require.Contains(t, list[0].LastError, "it is asked on")
+	state, err := invariant.Light(b.ctx, b.Pool, b.Clock.Now())
+	require.NoError(t, err)
+	require.Equal(t, []int64{0, 1, 0}, []int64{state.RecallCount, state.WatchedCount, state.ProvisionalCount})
+	for b.Clock.Now().Sub(since) < 13*24*time.Hour {
+		require.Positive(t, b.check(id))
+	}
+	b.bank.Faults.SetDown(fakebank.DownAnswer)
+	for range 3 {
+		require.Equal(t, 24*time.Hour, b.check(id))
+	}
+	b.bank.Faults.Clear()
+	require.Equal(t, time.Duration(-1), b.check(id))
+	require.Equal(t, "kept", b.recallStatus(id))
+	require.Equal(t, since, testenv.Value[time.Time](b.Env, `SELECT closed_at FROM recalls`).UTC(), "when its hold ended")
+	require.Empty(t, testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id))
+	_, entries := b.books()
+	require.Equal(t, []string{"credit confirmed"}, entries)
+}
+
+// An operator who has the bank's word ends it either way.
+func TestWatchedRecallIsDecided(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, _ := b.watched()
+	_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Equal(t, "kept", b.recallStatus(id))
+	require.NoError(t, b.svc.Confirm(b.ctx, id), "nothing is left to ask")
+
+	id, txn := b.watched()
+	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+	b.check(id)
+	b.check(id)
+	require.Equal(t, "watched", b.recallStatus(id))
+	r, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Equal(t, "4975.00", r.Balance.String())
+	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+	require.Equal(t, "reversed", b.recallStatus(id))
+	b.taken(txn, "REFUND")
+	require.NoError(t, b.svc.Confirm(b.ctx, id), "and again changes nothing")
+}
