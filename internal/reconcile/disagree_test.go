@@ -285,6 +285,29 @@ func TestMisdirectedPaymentThatTheBankTookBack(t *testing.T) {
 	require.Equal(t, opening, b.float().Unexplained.String())
 }
 
+// The bank takes a misdirected payment back when its list of that day is not read any more, and its
+// record lags behind its event: it is named as soon as the record says so, and only then.
+func TestOldMisdirectedPaymentThatTheBankTakesBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	stray := b.stray()
+	b.postAll(b.lastHour().ToPost)
+	b.Clock.Advance(10 * 24 * time.Hour)
+	b.receive(b.eventOf(b.bank.Event(fakebank.PaymentReversal, stray)))
+	r := b.lastHour()
+	require.Zero(t, r.Suspicious())
+	b.Clock.Advance(2 * 24 * time.Hour)
+	_, err := b.bank.ReverseSilently(b.ctx, stray.ID)
+	require.NoError(t, err)
+	for range 2 {
+		r = b.lastHour()
+		require.Equal(t, "status_contradicts: the bank says refunded, and it is in suspense, misdirected: assigned, it is reversed", said(r)[stray.ID])
+		require.Equal(t, "-4975.00", testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items`).String())
+		b.Clock.Advance(20 * 24 * time.Hour) // from here on it is asked about as what runs have left open
+	}
+}
+
 // A misdirected payment that the bank does not know is named once it is old enough to be listed,
 // until the bank has it again.
 func TestMisdirectedPaymentThatTheBankForgot(t *testing.T) {

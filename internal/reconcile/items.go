@@ -27,6 +27,9 @@ const (
 	itemGap = time.Hour
 	// pendingTooLong is how long the bank's record may be under way before a person must ask why.
 	pendingTooLong = 24 * time.Hour
+	// takenBackFor is how long the record of a misdirected payment that the bank says it took back
+	// is asked for.
+	takenBackFor = 14 * 24 * time.Hour
 )
 
 // subject is what an item is about.
@@ -63,7 +66,10 @@ func (r *comparison) loadItems(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return r.loadDecided(ctx)
+	if err := r.loadDecided(ctx); err != nil {
+		return err
+	}
+	return r.loadTakenBack(ctx)
 }
 
 // loadDecided has the run ask about the payments that operators have decided on in the time that it
@@ -72,12 +78,26 @@ func (r *comparison) loadDecided(ctx context.Context) error {
 	refs, err := pg.Collect(ctx, r.pool, pgx.RowTo[string], `
 		SELECT DISTINCT e.provider_txn_ref FROM audit_log a JOIN inbound_events e ON e.id = ANY(ARRAY[substr(a.target, 7)::uuid])
 		WHERE a.action LIKE 'review.%' AND a.at >= $1 AND a.at < $2 AND e.provider_txn_ref <> ''`, r.report.From, r.report.To)
+	r.askAbout(refs)
+	return err
+}
+
+// loadTakenBack has the run ask about misdirected payments of which the bank's event says that it
+// took them back: its list of their days may not be read any more, and its record may lag. A posted
+// one is asked about by its recall.
+func (r *comparison) loadTakenBack(ctx context.Context) error {
+	refs, err := r.payments.MisdirectedTakenBack(ctx, r.report.StartedAt.Add(-takenBackFor), maxQuestions)
+	r.askAbout(refs)
+	return err
+}
+
+// askAbout has the run ask about payments, as about what earlier ones have left open.
+func (r *comparison) askAbout(refs []string) {
 	for _, ref := range refs {
 		if s := (subject{aboutPayment, ref}); r.before[s] == nil {
 			r.open = append(r.open, &item{subject: s, foundAt: r.report.StartedAt, dueAt: r.report.StartedAt})
 		}
 	}
-	return err
 }
 
 // hold reports what is not settled, unless an operator has dismissed just that, and remembers it.
