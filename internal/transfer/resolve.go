@@ -91,8 +91,9 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 	if to.Amount != nil && (!to.Paid || !to.Amount.IsPositive()) {
 		return r, ErrPaidSum
 	}
-	var before Status
-	if err := s.Pool.QueryRow(ctx, `SELECT status FROM transfers WHERE merchant_tx_ref = $1`, merchantTxRef).Scan(&before); err != nil {
+	var before claimed
+	if err := s.Pool.QueryRow(ctx, `SELECT status, attempt_count, acknowledged_at IS NOT NULL FROM transfers WHERE merchant_tx_ref = $1`, merchantTxRef).
+		Scan(&before.Status, &before.Attempts, &before.Acknowledged); err != nil {
 		if pg.IsNoRows(err) {
 			err = ErrNotFound
 		}
@@ -113,7 +114,7 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 			return ErrNotSubmitted
 		case leased:
 			return ErrLeased
-		case st.Status != before && !to.agrees(st):
+		case st.movedSince(&before) && !(st.ended() && to.agrees(st)):
 			return ErrMovedOn
 		case to.opposes(st, record):
 			return ErrBankSays
@@ -155,6 +156,12 @@ func (s *Service) askedByHand(ctx context.Context, ref string) (*provider.Payout
 		return nil, "it answered with another's record"
 	}
 	return &p, fmt.Sprintf("%s of %s", p.Status, p.Amount)
+}
+
+// movedSince reports whether a worker has learned something of the transfer, or has submitted it
+// again, since it was read before.
+func (st *claimed) movedSince(before *claimed) bool {
+	return st.Status != before.Status || st.Attempts != before.Attempts || st.Acknowledged != before.Acknowledged
 }
 
 // agrees reports whether the resolution is what the books say already.
@@ -257,6 +264,7 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 	b := st.bookings()
 	_, err = tx.Exec(ctx, rebookSQL, st.ID, string(e.to()), group, other, o.why, string(o.by), now, st.learned.Fee, st.learned.VAT, st.learned.StampDuty,
 		b.BookedFee, b.BookedTaxes, b.Count, b.TenantFee, b.TenantTaxes, b.Released)
+	st.DebitGroup, st.Paid = group, sum
 	if err == nil && st.Status != Success { // another sum is no other end
 		err = publish(ctx, tx, now, []ending{e})
 	}
@@ -269,7 +277,6 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 	if err != nil {
 		return Resolved{}, err
 	}
-	st.Paid = sum
 	return s.endedByHand(ctx, tx, st, e.to())
 }
 

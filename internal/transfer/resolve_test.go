@@ -347,6 +347,27 @@ func TestResolvedWithoutTheBank(t *testing.T) {
 	require.Equal(t, transfer.Refunded, b.get(p.MerchantTxRef).Status)
 }
 
+// A worker submits a transfer again while a person's own question is under way, and the bank takes
+// it: what the bank did not know a moment ago it pays later, and the money is not given back too.
+func TestResolveOfWhatIsSubmittedMeanwhile(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	b.bank.Faults.Set(pays(fakebank.Drop, 1), lags(4*time.Hour))
+	p := b.settle("100.00")
+	b.step(p)
+	b.asked(p, 2)
+	slow := b.service(func(o *transfer.Options) {
+		o.Bank = meanwhile{b.client, func() { b.asked(p, 1) }}
+	})
+	_, err := slow.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{}, byHand)
+	require.ErrorIs(t, err, transfer.ErrMovedOn)
+	got := b.get(p.MerchantTxRef)
+	require.Equal(t, []any{transfer.Processing, 2}, []any{got.Status, got.AttemptCount})
+	require.Equal(t, transfer.Success, b.run(p).Status)
+	b.money("0.00", isPaid, "debit 100.00 confirmed")
+	b.consistent(0)
+}
+
 func TestResolveIsRefused(t *testing.T) {
 	b := setup(t)
 	b.fund("500.00")
