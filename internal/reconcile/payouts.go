@@ -109,10 +109,19 @@ func (r *comparison) matchPayouts(ctx context.Context, s *slice, payouts []provi
 	var fresh []provider.Payout
 	var refs []string
 	for _, p := range payouts {
-		// a list that moves while it is read may show a record twice
-		if !r.isKept(p.Ref, (*slice).refs) {
-			s.payouts.add(p.Ref)
+		gone := p.Status == provider.Success || p.Status == provider.Pending
+		switch record := p.Ref + " " + p.ID; {
+		case r.isKept(record, (*slice).records): // a list that moves while it is read may show it twice
+			continue
+		case r.isKept(p.Ref, (*slice).gone):
+			r.comparePaidTwice(p, record, gone)
+		case gone || !r.isKept(p.Ref, (*slice).refs): // else a try that came to nothing
 			fresh, refs = append(fresh, p), append(refs, payment.Clean(p.Ref))
+		}
+		s.payoutRecords.add(p.Ref + " " + p.ID)
+		s.payouts.add(p.Ref)
+		if gone {
+			s.paidPayouts.add(p.Ref)
 		}
 	}
 	if len(refs) == 0 {
@@ -180,6 +189,19 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *pa
 		r.settle(aboutPayout, p.Ref)
 	}
 	return nil
+}
+
+// comparePaidTwice flags a payout that the bank lists beside another of the same reference, each
+// under an id of its own: the money left twice, and the transfer accounts for one of them. It stays
+// open until it comes back or a person has taken note, as no question by reference names it.
+func (r *comparison) comparePaidTwice(p provider.Payout, record string, gone bool) {
+	s := subject{aboutPayout, payment.Clean(record)}
+	if !gone {
+		r.settle(s.kind, s.ref)
+		return
+	}
+	x := Exception{Kind: PayoutDiffers, Detail: "the bank lists a second payout under this reference, " + payment.Clean(p.ID)}.withPayout(p)
+	r.hold(item{subject: s, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
 }
 
 // nameUnknownPayout flags a payout that moved money and that no transfer accounts for: a transfer

@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -353,4 +354,53 @@ func TestFloatIsExplainedToTheKobo(t *testing.T) {
 	b.Clock.Advance(3 * time.Hour) // out of the window: what was found is remembered
 	require.Len(t, explained().Explained, len(f.Explained))
 	require.Positive(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+}
+
+// twice is a bank that lists a second payout beside each, under the same reference.
+type twice struct {
+	provider.Bank
+	status provider.Status
+}
+
+func (b *twice) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	page, err := b.Bank.Transactions(ctx, from, to, cursor)
+	for _, p := range page.Payouts {
+		p.ID, p.Status = p.ID+"-again", b.status
+		page.Payouts = append(page.Payouts, p)
+	}
+	return page, err
+}
+
+// Money that the bank sent twice under one reference is named, though its answer about that
+// reference agrees with the books: until it comes back. A try that came to nothing is no payout.
+func TestReconcileNamesWhatTheBankPaidTwice(t *testing.T) {
+	t.Parallel()
+	for _, status := range []provider.Status{provider.Success, provider.Pending, provider.Failed} {
+		t.Run(string(status), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.openAtBank()
+			b.fund("1000.00")
+			b.payAtBank("AJO-twice", "100.00")
+			b.inBooks("AJO-twice", "success", "100.00", "0")
+			bank := &twice{b.client(), status}
+			_, b.svc = b.servicesWith(bank)
+			if status == provider.Failed {
+				require.Empty(t, b.lastHour().Exceptions)
+				return
+			}
+			for range 3 {
+				r := b.lastHour()
+				require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.PayoutDiffers: 1}, r.Counts)
+				require.Contains(t, r.Exceptions[0].Detail, "the bank lists a second payout under this reference")
+				require.Equal(t, "-100.00", testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items`).String())
+				b.Clock.Advance(5 * time.Hour) // no question by reference settles it
+			}
+			bank.status = provider.Refunded
+			r, err := b.svc.Run(b.ctx, b.Clock.Now().Add(-24*time.Hour), b.Clock.Now())
+			require.NoError(t, err)
+			require.Empty(t, r.Exceptions)
+			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+		})
+	}
 }

@@ -71,15 +71,17 @@ type slice struct {
 	from, to time.Time
 	listed   marks // the transaction ids in the bank's list
 	payouts  marks // the references of payouts in it
-	report   Report
-	missing  []posting // to be stored
+	// of these, with the bank's ids; and the references of those whose money has left
+	payoutRecords, paidPayouts marks
+	report                     Report
+	missing                    []posting // to be stored
 	// payments that may be repeats of others; decided when the neighbours have been read
 	doubtful []posting
 	young    bool // the books have younger entries than the bank may need to list them
 }
 
 func newSlice(from, to time.Time) *slice {
-	return &slice{from: from, to: to, listed: marks{}, payouts: marks{}, report: newReport()}
+	return &slice{from: from, to: to, listed: marks{}, payouts: marks{}, payoutRecords: marks{}, paidPayouts: marks{}, report: newReport()}
 }
 
 // readSlices compares the window, from where a run before this one was broken off.
@@ -254,6 +256,9 @@ func (r *comparison) isKept(id string, of func(*slice) marks) bool {
 
 func (s *slice) ids() marks  { return s.listed }
 func (s *slice) refs() marks { return s.payouts }
+
+func (s *slice) records() marks { return s.payoutRecords }
+func (s *slice) gone() marks    { return s.paidPayouts }
 
 // conclude decides what was left to be decided, and remembers what stays open.
 func (r *comparison) conclude(ctx context.Context, s *slice) error {
