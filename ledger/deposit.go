@@ -211,6 +211,26 @@ func (o *overs) arrive(ctx context.Context, tx pg.Tx, b book, now time.Time, cre
 	return nil
 }
 
+// allowReleased counts what an operator has released of a limit among the deposits of its day, as
+// all of it leaves them with its credit.
+func allowReleased(ctx context.Context, tx pg.Tx, now time.Time, h Hold) error {
+	b, err := lockTotals(ctx, tx, []uuid.UUID{h.AccountID})
+	if err != nil {
+		return err
+	}
+	t, err := b.of(h.AccountID)
+	if err != nil {
+		return err
+	}
+	var posted time.Time
+	if err := tx.QueryRow(ctx, `SELECT created_at FROM ledger_entries WHERE id = $1`, h.EntryID).Scan(&posted); err != nil {
+		return err
+	}
+	o := newOvers()
+	o.allow(t, clock.Day(posted), h.Amount)
+	return o.write(ctx, tx, now)
+}
+
 // heldOf is an open hold of a payment.
 type heldOf struct {
 	ID      uuid.UUID

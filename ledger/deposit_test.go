@@ -255,6 +255,25 @@ func TestHoldsOfLimitsAreOperators(t *testing.T) {
 	b.holds("80.00 0.00")
 }
 
+// What an operator has released counts among the deposits of its day: when its payment leaves, the
+// others of the day are still counted in full.
+func TestAReleasedCreditLeaves(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.limitTier(1, "", "100.00", "")
+	b.deposit("80.00")
+	over := b.deposit("50.00")[0]
+	require.Equal(t, []string{"30.00 maxDay of tier 1: NGN 100.00"}, b.limitHolds())
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		_, err := ledger.ReleaseAnyHold(b.ctx, tx, b.Clock.Now(), testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds`))
+		return err
+	}))
+	b.move(over, ledger.EventReverse)
+	b.deposit("20.01")
+	require.Equal(t, []string{"0.01 maxDay of tier 1: NGN 100.00"}, b.limitHolds())
+	b.verify()
+}
+
 // What a tier leaves above its limits is held by a new hold, and the payment keeps its place before
 // those that came after it.
 func TestTierReleasesTheOldestPaymentFirst(t *testing.T) {

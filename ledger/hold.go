@@ -185,10 +185,14 @@ func releaseHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid
 	if _, err := tx.Exec(ctx, endHoldsSQL, []uuid.UUID{h.AccountID}, now, id); err != nil {
 		return h, err
 	}
-	if h.Source == HeldByPolicy || h.Source == HeldForRefund {
-		if err := arriveReleased(ctx, tx, now, h); err != nil {
-			return h, err
-		}
+	switch h.Source {
+	case HeldByPolicy, HeldForRefund:
+		err = arriveReleased(ctx, tx, now, h)
+	case HeldByLimit:
+		err = allowReleased(ctx, tx, now, h)
+	}
+	if err != nil {
+		return h, err
 	}
 	return FindHold(ctx, tx, now, tenantID, id)
 }
