@@ -26,6 +26,7 @@ type Event struct {
 	MerchantTxRef string `json:"merchantTxRef"`
 	BankCode      string `json:"bankCode"`
 	AccountNumber string `json:"accountNumber"`
+	PaidAmount    string `json:"paidAmount"` // what left, where an operator found another sum
 
 	// Of a test.
 	ID        string `json:"id"`

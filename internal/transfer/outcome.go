@@ -121,15 +121,20 @@ func (e ending) move() ledger.Event {
 var eventTypes = map[Status]webhook.Type{Success: webhook.SettlementSucceeded, Failed: webhook.SettlementFailed, Refunded: webhook.SettlementRefunded}
 
 // publish publishes the events of the ends. For tenants that have chosen nothing it does nothing.
+// An event is of the debit that it is about: what a person has booked anew has another, and so its
+// ends are told anew.
 func publish(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	var events []webhook.NewDelivery
 	for _, e := range ends {
 		if !e.Listened {
 			continue
 		}
+		s := webhook.Settlement{MerchantTxRef: e.Ref, Amount: e.Amount, BankCode: e.BankCode, AccountNumber: e.AccountNumber}
+		if !e.Paid.Equal(e.Amount) {
+			s.PaidAmount = &e.Paid
+		}
 		events = append(events, webhook.NewDelivery{
-			Type: eventTypes[e.to()], AccountID: e.AccountID, TransactionGroupID: e.ID, CreatedAt: now, Traceparent: e.Traceparent,
-			Payload: webhook.Settlement{MerchantTxRef: e.Ref, Amount: e.Amount, BankCode: e.BankCode, AccountNumber: e.AccountNumber},
+			Type: eventTypes[e.to()], AccountID: e.AccountID, TransactionGroupID: e.DebitGroup, CreatedAt: now, Traceparent: e.Traceparent, Payload: s,
 		})
 	}
 	_, err := webhook.Publish(ctx, tx, now, events)

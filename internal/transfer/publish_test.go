@@ -11,6 +11,7 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/invariant"
+	"ajo/internal/money"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
@@ -173,4 +174,35 @@ func TestEndpointsGetSettlements(t *testing.T) {
 	b.fund("100.00")
 	p := b.run(b.settle("100.00"))
 	require.Equal(t, []string{"settlement.succeeded success"}, b.Published(p.ID))
+}
+
+// What the bank gives back and then pays after all, and what an operator books so, is told each
+// time: by the debit that it is about, as the statement has it. A sum that is another than was
+// ordered is told too.
+func TestPaidAgainIsPublishedAgain(t *testing.T) {
+	b := setup(t)
+	b.Subscribe(b.tenant, allSettlements)
+	b.fund("100.00")
+	b.bank.Faults.Set(with(pays(fakebank.Refund, 1), func(r *fakebank.Rule) { r.Delay = time.Minute }))
+	p := b.settle("100.00")
+	b.asked(p, 2)
+	require.Equal(t, []string{"settlement.succeeded success", "settlement.refunded refunded"}, b.Published(p.ID))
+	b.bank.Faults.Set(status(fakebank.StatusSuccess))
+	resolve := func(to transfer.Resolution) uuid.UUID {
+		_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, to, byHand)
+		require.NoError(t, err)
+		b.agree()
+		return row[uuid.UUID](b, p, "debit_group")
+	}
+	again := resolve(transfer.Resolution{Paid: true})
+	require.Equal(t, []string{"settlement.succeeded success"}, b.Published(again))
+	b.bank.Faults.Clear() // its record says refunded, as before
+	require.Equal(t, again, resolve(transfer.Resolution{}))
+	require.Equal(t, []string{"settlement.succeeded success", "settlement.refunded refunded"}, b.Published(again))
+	b.bank.SetPayout(p.MerchantTxRef, func(p *fakebank.Payout) { p.Status, p.Amount = fakebank.StatusSuccess, money.Must("60.00") })
+	part := resolve(paidSum("60.00"))
+	body := b.Delivered(`transaction_group_id = $1`, part)[0].Body
+	require.Contains(t, body, `"amount":"100.00"`)
+	require.Contains(t, body, `"status":"success","paidAmount":"60.00"}`)
+	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
 }

@@ -95,26 +95,29 @@ func (p Payment) wire(d *NewDelivery) any {
 type Settlement struct {
 	MerchantTxRef string
 	Amount        money.Amount
+	PaidAmount    *money.Amount // what left, where an operator found another sum
 	BankCode      string
 	AccountNumber string // of the destination
 }
 
 type settlementWire struct {
-	EventType          Type         `json:"eventType"`
-	TransactionGroupID uuid.UUID    `json:"transactionGroupId"`
-	MerchantTxRef      string       `json:"merchantTxRef"`
-	AccountRef         string       `json:"accountRef"`
-	Amount             money.Amount `json:"amount"`
-	Currency           string       `json:"currency"`
-	BankCode           string       `json:"bankCode"`
-	AccountNumber      string       `json:"accountNumber"`
-	Status             string       `json:"status"`
+	EventType          Type          `json:"eventType"`
+	TransactionGroupID uuid.UUID     `json:"transactionGroupId"`
+	MerchantTxRef      string        `json:"merchantTxRef"`
+	AccountRef         string        `json:"accountRef"`
+	Amount             money.Amount  `json:"amount"`
+	Currency           string        `json:"currency"`
+	BankCode           string        `json:"bankCode"`
+	AccountNumber      string        `json:"accountNumber"`
+	Status             string        `json:"status"`
+	PaidAmount         *money.Amount `json:"paidAmount,omitempty"`
 }
 
 func (p Settlement) wire(d *NewDelivery) any {
 	return settlementWire{
 		EventType: d.Type, TransactionGroupID: d.TransactionGroupID, MerchantTxRef: p.MerchantTxRef, AccountRef: d.AccountRef,
 		Amount: p.Amount, Currency: money.Currency, BankCode: p.BankCode, AccountNumber: p.AccountNumber, Status: statusOf[d.Type],
+		PaidAmount: p.PaidAmount,
 	}
 }
 
