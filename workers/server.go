@@ -42,8 +42,8 @@ const (
 	// pollEvery is how often a queue that was not empty just now is polled; one at rest is left
 	// alone for longer (see idlePolling).
 	pollEvery = 10 * time.Millisecond
-	// longer than a call of a tenant's endpoint or of the bank may take, but for a payout: if its call
-	// is cut off, it is checked by its reference
+	// longer than a call of a tenant's endpoint or of the bank may take, but for a payout: if its
+	// call is cut off, it is checked by its reference
 	stopTimeout = 20 * time.Second
 	// unwindTimeout is for handlers whose task was handed back after stopTimeout: their context has
 	// ended, and so do they.
