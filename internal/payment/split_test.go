@@ -381,6 +381,7 @@ func TestVerifyFindsDamagedParts(t *testing.T) {
 		"a part is missing":   `DELETE FROM split_parts WHERE account_id = $1`,
 		"no part is there":    `DELETE FROM split_parts WHERE $1::uuid IS NOT NULL`,
 		"the own one is gone": `DELETE FROM split_parts WHERE group_id IS NULL AND $1::uuid IS NOT NULL`,
+		"two own ones":        `UPDATE split_parts SET group_id = NULL WHERE account_id = $1`,
 		"another sum":         `WITH x AS (UPDATE split_parts SET amount = amount + 1 WHERE account_id = $1) UPDATE split_parts SET amount = amount - 1 WHERE group_id IS NULL`,
 		"an entry is gone":    `DELETE FROM ledger_entries WHERE account_id = $1 AND kind = 'split'`,
 		"another account":     `UPDATE ledger_entries SET account_id = (SELECT id FROM accounts WHERE account_ref = 'platform'), seq = seq + 100 WHERE account_id = $1 AND kind = 'split'`,
