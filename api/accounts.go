@@ -25,7 +25,7 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	err := e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+	err := e.onceOf(c, in.hinting("bvn"), func(key idempotency.Request) (idempotency.Answer, bool, error) {
 		p, err := e.Accounts.Provision(c.UserContext(), caller(c).ID, n, key)
 		return p.Answer, p.Replayed, err
 	})

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -206,4 +208,30 @@ func TestNumbersAreNotShown(t *testing.T) {
 	}
 	require.Contains(t, seen.String(), `"NINLast4":"6789"`)
 	require.Contains(t, seen.String(), `"BVNLast4":"4455"`)
+}
+
+// What is kept of a request under its key does not give away the BVN: a hash of the body would,
+// since a program can try all numbers with the rest of it, which is no secret.
+func TestAKeptRequestHasNoBVN(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	body := func(bvn string) string {
+		return fmt.Sprintf(`{"bvn":%q,"externalRef":"shop-1","name":"Ada Obi"}`, bvn)
+	}
+	hash := func(body string) []byte { // as of any request
+		h := sha256.New()
+		for _, part := range []string{"POST", "/v1/accounts", body} {
+			_ = binary.Write(h, binary.BigEndian, uint64(len(part)))
+			h.Write([]byte(part))
+		}
+		return h.Sum(nil)
+	}
+	key := append(m.withKey(), "Idempotency-Key", "k")
+	first := w.do("POST", "/v1/accounts", body("22233344455"), key...).ok(201, nil)
+	kept := testenv.Value[[]byte](w.Env, `SELECT request_hash FROM idempotency_keys WHERE tenant_id = $1`, m.id)
+	require.NotEqual(t, hash(body("22233344455")), kept)
+	require.Equal(t, hash(body("4455")), kept, "the last four digits are shown anyway")
+	require.Equal(t, first.Body, w.do("POST", "/v1/accounts", body("22233344455"), key...).ok(201, nil).Body)
+	w.do("POST", "/v1/accounts", body("22233344456"), key...).refused(422, "Idempotency-Key was already used with a different request")
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, key...).refused(422, "Idempotency-Key was already used with a different request")
 }

@@ -248,6 +248,6 @@ func attachment(what string, at time.Time, ending string) string {
 			safe[i] = '-'
 		}
 	}
-	name := string(safe[:min(len(safe), 90)]) + "-" + at.Format(time.DateOnly) + "." + ending
+	name := string(safe[:min(len(safe), 90)]) + "-" + at.In(clock.Lagos).Format(time.DateOnly) + "." + ending
 	return mime.FormatMediaType("attachment", map[string]string{"filename": name})
 }

@@ -24,7 +24,7 @@ func TestStatementsOfAllAccounts(t *testing.T) {
 	w.pay(event{"r-10", "t-10", w.accountID(other, "of-another"), "7.00", "0"})
 
 	r := w.do("GET", "/auth/statement.csv", "", m.withSession()...).ok(200, nil)
-	require.Equal(t, "attachment; filename=statements-2026-03-03.csv", r.Header.Get("Content-Disposition"))
+	require.Equal(t, "attachment; filename=statements-2026-03-04.csv", r.Header.Get("Content-Disposition"))
 	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(r.Body, "\uFEFF"))).ReadAll()
 	require.NoError(t, err)
 	of := map[string]int{}
@@ -45,6 +45,15 @@ func TestStatementsOfAllAccounts(t *testing.T) {
 		SELECT gen_random_uuid(), tenant_id, customer_id, 'n' || n, 'nomba', (9000000000 + n)::text, '', 'active', 'onetime', now(), now()
 		FROM generate_series(1, 1000) n, (SELECT tenant_id, customer_id FROM accounts WHERE account_ref = 'unused') u`)
 	w.do("GET", "/auth/statement.csv", "", m.withSession()...).refused(422, "there are more than 1000 accounts: export them one by one")
+}
+
+// A file's name has the day in Lagos, as what is in it has, also in the hour in which UTC has
+// another.
+func TestAFilesNameHasItsDay(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 2, 22, 59, 59, 0, time.UTC)
+	require.Equal(t, "attachment; filename=payments-2026-03-02.csv", attachment("payments", at, "csv"))
+	require.Equal(t, "attachment; filename=payments-2026-03-03.csv", attachment("payments", at.Add(time.Second), "csv"))
 }
 
 // A payment that is under review is pending in the file, and in neither balance; what was posted
