@@ -3,8 +3,8 @@
 // with [ledger.Verify] what must hold within the ledger.
 //
 // It owns no table and writes none. A full check reads everything as of one moment; the light one,
-// which runs all the time, reads sums, and what was posted in the last minutes. (Decisions,
-// "Ledger"; docs/decisions.md, "Reliability".)
+// which runs all the time, reads sums, and what was posted in the last minutes. (docs/decisions.md,
+// "Reconciliation, invariants, tamper evidence".)
 package invariant
 
 import (
