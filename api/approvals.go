@@ -41,8 +41,7 @@ func (e *edge) approveTransfer(c *fiber.Ctx) error { return e.decideTransfer(c, 
 func (e *edge) rejectTransfer(c *fiber.Ctx) error { return e.decideTransfer(c, transfer.Reject) }
 
 func (e *edge) decideTransfer(c *fiber.Ctx, d transfer.Decision) error {
-	t := caller(c)
-	a, err := e.Transfers.Decide(c.UserContext(), t.ID, pathParam(c, "merchantTxRef"), t.Member.ID, d, e.by(c))
+	a, err := e.Transfers.Decide(c.UserContext(), caller(c).ID, pathParam(c, "merchantTxRef"), e.maker(c), d)
 	return answer(c, a, err)
 }
 

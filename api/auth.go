@@ -38,6 +38,14 @@ func caller(c *fiber.Ctx) tenant.Tenant {
 	return t
 }
 
+type neededKey struct{}
+
+// needed is the role that the endpoint needs of a session's member.
+func needed(c *fiber.Ctx) tenant.Role {
+	role, _ := c.Locals(neededKey{}).(tenant.Role)
+	return role
+}
+
 // by says who calls, and from where, for the audit log.
 func (e *edge) by(c *fiber.Ctx) audit.By {
 	t := caller(c)
@@ -86,6 +94,7 @@ func (e *edge) authenticate(r Route) fiber.Handler {
 			return e.forwardSession(c, t)
 		}
 		c.Locals(callerKey{}, t)
+		c.Locals(neededKey{}, r.Role)
 		c.SetUserContext(provider.ForTenant(c.UserContext(), t.ID))
 		return c.Next()
 	}

@@ -42,7 +42,11 @@ func (e *edge) payOut(c *fiber.Ctx) error {
 
 // maker is who asks for a transfer: the member of a session, or nobody for an API key.
 func (e *edge) maker(c *fiber.Ctx) transfer.Maker {
-	return transfer.Maker{Member: caller(c).Member.ID, By: e.by(c)}
+	m := transfer.Maker{Member: caller(c).Member.ID, By: e.by(c)}
+	if e.Sandbox == nil { // which knows no sessions
+		m.Standing = e.Tenants.Standing(caller(c), sessionToken(c), needed(c))
+	}
+	return m
 }
 
 // settleFor has an account settled for who asks for it. asked is what a repeat is compared by.

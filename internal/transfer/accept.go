@@ -89,6 +89,12 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 		out[i] = batch.Outcome[Settled]{Value: repeated(kept), Err: err}
 		return err == nil && kept == nil
 	}
+	// Of a key's request only [Service.Settle] asks, after the bank: here it would cost each one a
+	// query.
+	standing := func(i int) bool {
+		out[i].Err = requests[i].order.Maker.stands(ctx, tx)
+		return out[i].Err == nil
+	}
 	var candidates []*acceptance
 	for i, r := range requests {
 		switch {
@@ -97,6 +103,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 			out[i].Err = account.ErrNotFound
 		case from[i].Frozen:
 			out[i].Err = account.ErrFrozen
+		case r.order.Maker.Member != uuid.Nil && !standing(i):
 		default:
 			id := uuid.Must(uuid.NewV7())
 			a := &acceptance{request: r, from: from[i], id: id, ref: r.newRef(from[i].ID, r.key), at: i}

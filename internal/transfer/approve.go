@@ -253,7 +253,7 @@ func (a *Approval) decided(member uuid.UUID) Decision {
 // that it needs makes it due; a rejection ends it, and gives the money back. Whoever says the same
 // again gets the same answer. A session of a member who may approve. [ErrNotFound];
 // [ErrNotAwaiting] when it is decided, or its time has passed; [ErrDecided]; [ErrOwnTransfer].
-func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef string, member uuid.UUID, d Decision, by audit.By) (a Approval, err error) {
+func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef string, who Maker, d Decision) (a Approval, err error) {
 	failpoint.At("approval/before-commit")
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -267,7 +267,10 @@ func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef 
 		if a, err = readApproval(ctx, tx, tenantID, merchantTxRef); err != nil {
 			return err
 		}
-		switch a.decided(member) {
+		if err := who.stands(ctx, tx); err != nil {
+			return err // while the lock was waited for
+		}
+		switch a.decided(who.Member) {
 		case d:
 			return nil
 		case "":
@@ -277,16 +280,16 @@ func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef 
 		switch {
 		case !st.awaiting || !now.Before(st.approvalEnd()):
 			return ErrNotAwaiting
-		case a.MadeBy != nil && *a.MadeBy == member:
+		case a.MadeBy != nil && *a.MadeBy == who.Member:
 			return ErrOwnTransfer
 		}
-		if err := s.decide(ctx, tx, now, st, a, member, d); err != nil {
+		if err := s.decide(ctx, tx, now, st, a, who.Member, d); err != nil {
 			return err
 		}
 		if a, err = readApproval(ctx, tx, tenantID, merchantTxRef); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry("transfer."+string(d), "transfer:"+merchantTxRef, audit.Change{After: struct {
+		return audit.Write(ctx, tx, now, who.By.Entry("transfer."+string(d), "transfer:"+merchantTxRef, audit.Change{After: struct {
 			Amount string `json:"amount"`
 			Status Status `json:"status"`
 		}{st.Amount.String(), a.Status}}).Of(tenantID))

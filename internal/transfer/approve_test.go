@@ -37,7 +37,7 @@ func (b *bundle) policy(approvals int, above, dayAbove string) {
 var checker = audit.Session("ada@shop.example", netip.MustParseAddr("198.51.100.7"))
 
 func (b *bundle) decide(t transfer.Transfer, member uuid.UUID, d transfer.Decision) (transfer.Approval, error) {
-	return b.svc.Decide(b.ctx, b.tenant, t.MerchantTxRef, member, d, checker)
+	return b.svc.Decide(b.ctx, b.tenant, t.MerchantTxRef, transfer.Maker{Member: member, By: checker}, d)
 }
 
 // waiting has a settlement accepted that awaits so many approvals.
@@ -212,7 +212,7 @@ func TestDecisionsInEveryState(t *testing.T) {
 					require.ErrorIs(t, err, transfer.ErrNotAwaiting)
 				}
 				require.Equal(t, before, row[string](b, p, "transfers::text"))
-				_, err = b.svc.Decide(b.ctx, b.Tenant(), p.MerchantTxRef, maker, d, checker)
+				_, err = b.svc.Decide(b.ctx, b.Tenant(), p.MerchantTxRef, transfer.Maker{Member: maker, By: checker}, d)
 				require.ErrorIs(t, err, transfer.ErrNotFound, "another tenant's")
 				if name == "its own" {
 					b.approve(p)

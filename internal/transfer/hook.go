@@ -59,7 +59,7 @@ var errNoAnswer = errors.New("the approval hook gave no valid answer")
 func (s *Service) askHook(ctx context.Context, st *claimed) error {
 	d, err := s.hookDecision(ctx, st)
 	if err == nil {
-		_, err = s.Decide(ctx, st.TenantID, st.Ref, byHook, d, audit.By{Actor: "service:approval-hook", Reason: "the answer of the tenant's own system"})
+		_, err = s.Decide(ctx, st.TenantID, st.Ref, Maker{Member: byHook, By: audit.By{Actor: "service:approval-hook", Reason: "the answer of the tenant's own system"}}, d)
 		if errors.Is(err, ErrNotAwaiting) || errors.Is(err, ErrDecided) {
 			return nil // it was decided meanwhile
 		}

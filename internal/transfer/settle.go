@@ -38,11 +38,21 @@ type Order struct {
 	Maker         Maker
 }
 
-// Maker is who asks for a transfer. Without a member it is an API key, whose requests are not in
-// the audit log.
+// Maker is who asks for a transfer, or decides about one. Without a member it is an API key, whose
+// requests are not in the audit log.
 type Maker struct {
 	Member uuid.UUID // who cannot approve it
 	By     audit.By
+	// refuses it if the credential that it came with has ended since; nil: that cannot be
+	Standing func(ctx context.Context, q pg.Querier) error `json:"-"`
+}
+
+// stands refuses what a maker asks for whose credential has ended.
+func (m Maker) stands(ctx context.Context, q pg.Querier) error {
+	if m.Standing == nil {
+		return nil
+	}
+	return m.Standing(ctx, q)
 }
 
 // write records in the audit log that a member asks for a transfer.
@@ -140,6 +150,9 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 		}
 		if err := s.matchName(ctx, o); err != nil {
 			return Settled{}, err
+		}
+		if err := o.Maker.stands(ctx, s.Pool); err != nil {
+			return Settled{}, err // the bank may have taken its time
 		}
 	}
 	ctx, span := trace.Step(ctx, "accept")

@@ -1,0 +1,101 @@
+package api
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/tenant"
+	"ajo/internal/testenv"
+)
+
+// asked is a request that is on its way.
+func (w *world) asked(method, path, body string, headers ...string) <-chan reply {
+	got := make(chan reply, 1)
+	go func() { got <- w.do(method, path, body, headers...) }()
+	return got
+}
+
+// bankHolds has the bank keep every look-up until release is called; waiting waits for the first.
+func (w *world) bankHolds() (waiting, release func()) {
+	held := make(chan struct{})
+	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnLookup, Do: fakebank.Slow, Delay: time.Minute, Until: held})
+	waiting = func() {
+		testenv.Eventually(w.T, 10*time.Second, "the bank is asked", func() bool { return w.bank.Faults.Rules()[0].Struck > 0 })
+	}
+	return waiting, func() { close(held) }
+}
+
+// A payout that waits for the bank to name the holder is not accepted any more when its member was
+// removed meanwhile, has another role or has logged out, or its key was revoked.
+func TestAPayoutOfWhoIsGone(t *testing.T) {
+	w := setup(t)
+	owner, _ := w.funded("5000.00")
+	const order = `{"amount":"1000.00","bankCode":"058","accountNumber":"0123456789","accountName":"Amina Bello"}`
+	proven := withProof(order, "password", password)
+	remove := func(m member, how, body string) func() {
+		id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, m.email)
+		return func() { w.do("POST", "/auth/members/"+id.String()+how, body, owner.withSession()...).ok(200, nil) }
+	}
+	removed, reduced, out := w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance)
+	key := w.newKey(owner, "Payer", []tenant.Scope{tenant.PayoutsCreate})
+	for _, c := range []struct {
+		path, body string
+		as         header
+		end        func()
+		status     int
+		text       string
+	}{
+		{payOut, proven, removed.withSession(), remove(removed, "/remove", ""), 401, "unauthorized"},
+		{payOut, proven, reduced.withSession(), remove(reduced, "/role", `{"role":"viewer"}`), 403, "this needs the role finance; yours is viewer"},
+		{payOut, proven, out.withSession(), func() { w.do("POST", "/auth/logout", "", out.withSession()...).ok(200, nil) }, 401, "unauthorized"},
+		{"/v1/accounts/shop-1/settle", order, header{"X-API-Key", key.APIKey}, func() {
+			w.do("POST", "/auth/keys/"+key.Key.ID.String()+"/revoke", "", owner.withSession()...).ok(200, nil)
+		}, 401, "unauthorized"},
+	} {
+		before := w.moved(owner)
+		waiting, release := w.bankHolds()
+		got := w.asked("POST", c.path, c.body, c.as...)
+		waiting()
+		c.end()
+		release()
+		r := <-got
+		r.refused(c.status, c.text)
+		require.Equal(t, before, w.moved(owner))
+		w.Clock.Advance(3 * time.Minute) // the name is not kept so long
+	}
+}
+
+// An approval that waits for the transfer's lock is none any more when its member was removed, or
+// has another role.
+func TestAnApprovalOfWhoIsGone(t *testing.T) {
+	w := setup(t)
+	owner, key := w.funded("5000.00")
+	w.do("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"1.00"}`, owner.withSession()...).ok(200, nil)
+	ref := w.ask("POST", "/v1/accounts/shop-1/settle", orderOf1000, 202, key)["merchantTxRef"].(string)
+	for how, want := range map[string]string{"remove": "unauthorized", "role": "this needs the role finance; yours is developer"} {
+		finance := w.joins(owner, tenant.Finance)
+		id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, finance.email)
+		for _, verb := range []string{"approve", "reject"} {
+			if how == "remove" && verb == "reject" {
+				continue // it is gone since the other
+			}
+			w.do("POST", "/auth/members/"+id.String()+"/role", `{"role":"finance"}`, owner.withSession()...).ok(200, nil)
+			tx, err := w.Pool.Begin(context.Background())
+			require.NoError(t, err)
+			_, err = tx.Exec(context.Background(), `SELECT FROM transfers WHERE merchant_tx_ref = $1 FOR UPDATE`, ref)
+			require.NoError(t, err)
+			got := w.asked("POST", "/auth/transfers/"+ref+"/"+verb, "", finance.withSession()...)
+			testenv.Eventually(t, 10*time.Second, "it waits for the lock", func() bool { return w.LockWaits() > 0 })
+			w.do("POST", "/auth/members/"+id.String()+"/"+how, `{"role":"developer"}`, owner.withSession()...).ok(200, nil)
+			require.NoError(t, tx.Rollback(context.Background()))
+			r := <-got
+			r.refused(map[string]int{"remove": 401, "role": 403}[how], want)
+		}
+	}
+	require.Empty(t, w.read(owner.withSession(), "/auth/transfers/"+ref+"/approval").list("decisions"))
+}

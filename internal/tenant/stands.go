@@ -1,0 +1,51 @@
+package tenant
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/pg"
+	"ajo/internal/secret"
+)
+
+// Stands refuses what a request asks for when its credential has ended since it came, as it may
+// while the request waits for the bank, a lock or a turn: the key, or the session of the token,
+// with the member's role. In a transaction the member's row stays as it is until that ends, so
+// whoever is removed before it commits does nothing more. [ErrUnauthorized], [ErrSuspended]; a
+// refusal that names the role.
+func (s *Service) Stands(ctx context.Context, q pg.Querier, t Tenant, token secret.Redacted, need Role) error {
+	now := s.Clock.Now()
+	if t.Key.ID != uuid.Nil {
+		err := q.QueryRow(ctx, `
+			SELECT t.status FROM api_keys k JOIN tenants t ON t.id = k.tenant_id
+			WHERE k.id = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $2)`, t.Key.ID, now).Scan(&t.Status)
+		if err == nil {
+			_, err = admit(t)
+		}
+		return pg.OrNone(err, ErrUnauthorized)
+	}
+	hash := secret.Hash(token.Reveal())
+	var open, removed bool
+	err := q.QueryRow(ctx, `
+		SELECT s.member_id, t.status, s.ended_at IS NULL AND s.expires_at > $2 FROM sessions s JOIN tenants t ON t.id = ANY(ARRAY[s.tenant_id])
+		WHERE s.token_hash = $1`, hash[:], now).Scan(&t.Member.ID, &t.Status, &open)
+	if err == nil {
+		_, err = admit(t)
+	}
+	if err == nil {
+		err = q.QueryRow(ctx, `SELECT m.role, m.removed_at IS NOT NULL FROM members m WHERE m.id = $1 FOR SHARE`, t.Member.ID).Scan(&t.Member.Role, &removed)
+	}
+	switch {
+	case err != nil:
+		return pg.OrNone(err, ErrUnauthorized)
+	case !open || removed:
+		return ErrUnauthorized
+	}
+	return t.Member.Allows(need)
+}
+
+// Standing is [Service.Stands] for a use case that has waited, and asks in its own transaction.
+func (s *Service) Standing(t Tenant, token secret.Redacted, need Role) func(context.Context, pg.Querier) error {
+	return func(ctx context.Context, q pg.Querier) error { return s.Stands(ctx, q, t, token, need) }
+}
