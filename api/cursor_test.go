@@ -24,7 +24,7 @@ func TestCursorOfAnotherList(t *testing.T) {
 		"accounts": page.ID(page.Accounts, a.ID), "customers": page.ID(page.Customers, a.CustomerID), "transfers": page.ID(page.Transfers, any),
 		"deliveries": page.ID(page.Deliveries, any), "dead letters": page.ID(page.DeadLetters, any), "misdirected": page.ID(page.Misdirected, any),
 		"statement": page.Seq(page.Statement, a.ID, 0), "another statement": page.Seq(page.Statement, b.ID, 0),
-		"operators": page.ID(page.TransferRecords, any), "audit": page.ID(page.Audit, any), "heard": page.Seq(page.Heard, m.id, 0),
+		"operators": page.ID(page.TransferRecords, any), "audit": page.ID(page.Audit, any), "feed": page.Seq(page.Feed, m.id, 0),
 		"holds": page.ID(page.Holds, any), "recalls": page.ID(page.Recalls, any),
 		"events":   page.ID(page.EventLog, any),
 		"payments": page.Due(page.Payments, w.Clock.Now(), any, 0), "work": page.Due(page.Work, w.Clock.Now(), any, 0), "payments of shop-1": page.Seq(page.Payments, a.ID, 0),

@@ -17,7 +17,7 @@ func (e *edge) providerWebhook(c *fiber.Ctx) error {
 	if len(raw) > maxBody {
 		return errTooLarge
 	}
-	r, err := e.Payments.Receive(c.UserContext(), payment.Delivery{
+	r, err := e.Payments.Receive(c.UserContext(), payment.InboundRequest{
 		Body: bytes.Clone(raw), Signature: c.Get(e.SignatureHeader), Timestamp: c.Get(e.TimestampHeader),
 	})
 	if err != nil {

@@ -106,7 +106,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	w.opts.Transfers = transfer.New(transfer.Options{
 		Pool: w.Pool, Bank: bank, Banks: w.opts.Banks, Clock: w.Clock, Log: log, Delays: transfer.DefaultDelays, Fees: w.opts.Fees,
 	})
-	w.opts.Payments.Heard = w.opts.Transfers.Heard
+	w.opts.Payments.ExpeditePayouts = w.opts.Transfers.ExpediteTx
 	w.opts.Answers = idempotency.NewCache(w.Redis(), box)
 	w.limits("100000-M", "100000-M")
 	t.Cleanup(func() {

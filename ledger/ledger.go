@@ -140,8 +140,8 @@ type Posting struct {
 	TransferRef        *string
 	// of a credit: its tenant has limits of tiers, so a part of it may be held (deposit.go)
 	Tiered bool
-	// of a debit: the money has left already, so the balance is not asked, and may fall below zero
-	Gone bool
+	// of a debit: the money has left already, so the balance is not checked and may fall below 0
+	AllowOverdraft bool
 	// of a debit: asked, when the money is there, whether it may leave; an error refuses this
 	// posting alone. nil: it may
 	Allow func() error

@@ -89,7 +89,7 @@ type Posted struct {
 }
 
 // PostDebits posts provisional debits as if one after the other, in the order given: each if the
-// balance less holds that those before it have left covers it (or the money is gone), else it is
+// balance less holds that those before it have left covers it (or it may overdraw), else it is
 // [ErrInsufficientFunds]. The accounts' locks make other callers' settlements and holds wait, so
 // together they cannot overdraw. It takes four statements however many there are, one more if the
 // time of a hold has come, and updates each account once.
@@ -112,7 +112,7 @@ func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting
 		for _, w := range p.With {
 			whole = whole.Add(w.Amount)
 		}
-		if !p.Gone && t.net().Sub(t.Held).Cmp(whole) < 0 {
+		if !p.AllowOverdraft && t.net().Sub(t.Held).Cmp(whole) < 0 {
 			out[i].Err = ErrInsufficientFunds
 			continue
 		}

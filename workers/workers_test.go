@@ -112,7 +112,7 @@ func (b *bundle) stored() uuid.UUID {
 	body := b.bank.EventFor(txn)
 	h, err := b.bank.SignedHeaders(body)
 	require.NoError(b.T, err)
-	r, err := b.opts.Payments.Receive(b.ctx, payment.Delivery{
+	r, err := b.opts.Payments.Receive(b.ctx, payment.InboundRequest{
 		Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader),
 	})
 	require.NoError(b.T, err)

@@ -187,7 +187,7 @@ func (o *ops) received(ref string) uuid.UUID {
 	})
 	h, err := o.bank.SignedHeaders(body)
 	require.NoError(o.T, err)
-	r, err := o.payments.Receive(o.ctx, payment.Delivery{Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader)})
+	r, err := o.payments.Receive(o.ctx, payment.InboundRequest{Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader)})
 	require.NoError(o.T, err)
 	return r.ID
 }

@@ -141,7 +141,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional, Fees: c.fees,
 	})
 	c.closers = append(c.closers, c.transfers.Close)
-	c.payments.SendBack, c.payments.Heard = c.transfers.RefundByPolicy, c.transfers.Heard
+	c.payments.SendBack, c.payments.ExpeditePayouts = c.transfers.RefundByPolicy, c.transfers.ExpediteTx
 	c.drain()
 	return c, nil
 }

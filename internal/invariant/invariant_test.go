@@ -101,7 +101,7 @@ func (w *world) payRef(ref string) (uuid.UUID, fakebank.Transaction) {
 	body := w.bank.EventFor(txn)
 	h, err := w.bank.SignedHeaders(body)
 	require.NoError(w.T, err)
-	r, err := w.payments.Receive(w.ctx, payment.Delivery{Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader)})
+	r, err := w.payments.Receive(w.ctx, payment.InboundRequest{Body: body, Signature: h.Get(fakebank.DefaultSignatureHeader), Timestamp: h.Get(fakebank.DefaultTimestampHeader)})
 	require.NoError(w.T, err)
 	_, err = w.payments.Post(w.ctx, r.ID)
 	require.NoError(w.T, err)

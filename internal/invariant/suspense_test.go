@@ -51,7 +51,7 @@ func (w *world) reversed(txn string) {
 	record.RequestID = uuid.NewString()
 	body := testenv.EventBody(w.T, w.bank.Event(fakebank.PaymentReversal, record))
 	signature, timestamp := testenv.Sign(w.T, w.bank, body)
-	_, err := w.payments.Receive(w.ctx, payment.Delivery{Body: body, Signature: signature, Timestamp: timestamp})
+	_, err := w.payments.Receive(w.ctx, payment.InboundRequest{Body: body, Signature: signature, Timestamp: timestamp})
 	require.NoError(w.T, err)
 }
 

@@ -105,7 +105,7 @@ const (
 	DeadLetters
 	Misdirected
 	Statement
-	Heard
+	Feed
 	Tenants
 	Audit
 	Events

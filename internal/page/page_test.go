@@ -49,7 +49,7 @@ var badCursors = []string{
 
 // lists are all that have cursors.
 var lists = []List{
-	Accounts, Customers, Transfers, Deliveries, DeadLetters, Misdirected, Statement, Heard, Tenants, Audit, Events, Reviews, Runs, TransferRecords, Recalls, OpenItems, Work, SystemStatement, Payments, EventLog,
+	Accounts, Customers, Transfers, Deliveries, DeadLetters, Misdirected, Statement, Feed, Tenants, Audit, Events, Reviews, Runs, TransferRecords, Recalls, OpenItems, Work, SystemStatement, Payments, EventLog,
 }
 
 func TestCursors(t *testing.T) {
@@ -79,7 +79,7 @@ func TestCursors(t *testing.T) {
 		require.Equal(t, seq, got)
 		_, err = ParseSeq(Statement, uuid.New(), cursor)
 		require.ErrorIs(t, err, ErrCursor, "a cursor of another account's statement")
-		_, err = ParseSeq(Heard, mine, cursor)
+		_, err = ParseSeq(Feed, mine, cursor)
 		require.ErrorIs(t, err, ErrCursor, "a cursor of another list")
 		_, _, err = ParseID(Statement, cursor)
 		require.ErrorIs(t, err, ErrCursor, "a number is no id")
@@ -120,7 +120,7 @@ func TestCursors(t *testing.T) {
 // A text that is taken for a cursor is the one cursor of what it names: there are no two spellings.
 func FuzzCursor(f *testing.F) {
 	of := uuid.UUID{1}
-	for _, c := range append([]string{"", ID(Accounts, uuid.Max), ID(Runs, uuid.Nil), Seq(Statement, of, 0), Seq(Heard, of, 7), Seq(Statement, of, math.MaxInt64), Due(Work, time.UnixMicro(7), of, 1)}, badCursors...) {
+	for _, c := range append([]string{"", ID(Accounts, uuid.Max), ID(Runs, uuid.Nil), Seq(Statement, of, 0), Seq(Feed, of, 7), Seq(Statement, of, math.MaxInt64), Due(Work, time.UnixMicro(7), of, 1)}, badCursors...) {
 		f.Add(c)
 	}
 	f.Fuzz(func(t *testing.T, c string) {

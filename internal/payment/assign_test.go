@@ -357,7 +357,7 @@ func TestEventsAreListed(t *testing.T) {
 	posted, txn := b.paid()
 	received := b.receive(b.event(nil)).ID
 	stray := b.misdirected(nil)
-	forged := b.receive(payment.Delivery{Body: []byte("{}"), Signature: "?", Timestamp: "?"}).ID
+	forged := b.receive(payment.InboundRequest{Body: []byte("{}"), Signature: "?", Timestamp: "?"}).ID
 	ids := func(f payment.EventFilter, limit int) (out []uuid.UUID) {
 		r := page.Request{Limit: limit}
 		for {

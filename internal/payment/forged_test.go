@@ -21,7 +21,7 @@ func TestForgedEventsAreBoundedByDefault(t *testing.T) {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events WHERE forged`)
 	}
 	for range 4 {
-		require.Equal(t, payment.CategorySigInvalid, b.receive(payment.Delivery{Body: []byte("{}")}).Category)
+		require.Equal(t, payment.CategorySigInvalid, b.receive(payment.InboundRequest{Body: []byte("{}")}).Category)
 	}
 	require.Equal(t, kept, count())
 	removed, err := b.svc.PurgeForged(b.ctx, kept)

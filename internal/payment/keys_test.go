@@ -44,7 +44,7 @@ func TestRepeatsOfAnOldEvent(t *testing.T) {
 	var was fakebank.Event
 	d := b.event(func(e *fakebank.Event) { was = *e })
 	old := b.aged(b.receive(d).ID)
-	for name, again := range map[string]payment.Delivery{
+	for name, again := range map[string]payment.InboundRequest{
 		"the same":                d,
 		"under another request":   b.event(func(e *fakebank.Event) { e.Data.Transaction.TransactionID = was.Data.Transaction.TransactionID }),
 		"of another transaction":  b.event(func(e *fakebank.Event) { e.RequestID = was.RequestID }),

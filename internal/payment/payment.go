@@ -140,9 +140,9 @@ type Options struct {
 	// policy says, once: a repeat does nothing. nil: it is done, or declined for good; an error:
 	// not yet.
 	SendBack func(ctx context.Context, payment uuid.UUID) error
-	// Heard has payouts (named by their merchantTxRef) asked about, in the transaction that stores
-	// what the bank says of them. nil: nobody asks.
-	Heard func(ctx context.Context, tx pg.Tx, merchantTxRefs []string) error
+	// ExpeditePayouts makes the questions about payouts (named by their merchantTxRef) due, in the
+	// transaction that stores the bank's events about them. nil: nobody asks.
+	ExpeditePayouts func(ctx context.Context, tx pg.Tx, merchantTxRefs []string) error
 	// No clear answer for ConfirmDeadline after posting: needs_review.
 	ConfirmDeadline time.Duration
 }
@@ -151,10 +151,6 @@ type Options struct {
 var DefaultConfirmDelays = []time.Duration{
 	30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 }
-
-// DefaultConfirmMinAge is how long the bank may take to know a payment of which it has sent the
-// event.
-const DefaultConfirmMinAge = 30 * time.Minute
 
 // The sizes of batches.
 const (

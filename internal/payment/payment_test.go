@@ -88,7 +88,7 @@ func testBox(t testing.TB) *secret.Box {
 func (b *bundle) openAtBank() { b.OpenAtBank(b.bank, b.account) }
 
 // event returns a signed payment event of the bank for the test's account.
-func (b *bundle) event(change func(*fakebank.Event)) payment.Delivery {
+func (b *bundle) event(change func(*fakebank.Event)) payment.InboundRequest {
 	b.T.Helper()
 	e := b.bank.Event(fakebank.PaymentSuccess, fakebank.Transaction{
 		ID: "API-VACT_TRA-" + uuid.NewString(), RequestID: uuid.NewString(), Status: "SUCCESS", AccountRef: b.account.String(),
@@ -101,7 +101,7 @@ func (b *bundle) event(change func(*fakebank.Event)) payment.Delivery {
 }
 
 // eventOf signs an event.
-func (b *bundle) eventOf(e fakebank.Event) payment.Delivery {
+func (b *bundle) eventOf(e fakebank.Event) payment.InboundRequest {
 	b.T.Helper()
 	return b.sign(testenv.EventBody(b.T, e))
 }
@@ -112,13 +112,13 @@ func (b *bundle) paySilently(amount string) fakebank.Transaction {
 	return testenv.PaySilently(b.T, b.bank, b.account, amount)
 }
 
-func (b *bundle) sign(body []byte) payment.Delivery {
+func (b *bundle) sign(body []byte) payment.InboundRequest {
 	b.T.Helper()
 	signature, timestamp := testenv.Sign(b.T, b.bank, body)
-	return payment.Delivery{Body: body, Signature: signature, Timestamp: timestamp}
+	return payment.InboundRequest{Body: body, Signature: signature, Timestamp: timestamp}
 }
 
-func (b *bundle) receive(d payment.Delivery) payment.Receipt {
+func (b *bundle) receive(d payment.InboundRequest) payment.Receipt {
 	b.T.Helper()
 	r, err := b.svc.Receive(b.ctx, d)
 	require.NoError(b.T, err)
@@ -283,7 +283,7 @@ func TestFloodOfForgedEvents(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 400 {
-				if _, err := b.svc.Receive(b.ctx, payment.Delivery{Body: []byte("{}")}); err != nil {
+				if _, err := b.svc.Receive(b.ctx, payment.InboundRequest{Body: []byte("{}")}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -294,7 +294,7 @@ func TestFloodOfForgedEvents(t *testing.T) {
 	require.Equal(t, 1000, kept, "by the clock no time has passed")
 	b.Clock.Advance(2 * time.Second)
 	for range 200 {
-		b.receive(payment.Delivery{Body: []byte("{}")})
+		b.receive(payment.InboundRequest{Body: []byte("{}")})
 	}
 	kept = testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`)
 	require.Equal(t, 1000+2*50, kept)
@@ -319,7 +319,7 @@ func TestForgedEventsAreBounded(t *testing.T) {
 	}
 	send := func(n int) {
 		for range n {
-			require.Equal(t, payment.CategorySigInvalid, b.receive(payment.Delivery{Body: []byte("{}")}).Category)
+			require.Equal(t, payment.CategorySigInvalid, b.receive(payment.InboundRequest{Body: []byte("{}")}).Category)
 			b.Clock.Advance(time.Second)
 		}
 	}
@@ -384,7 +384,7 @@ func TestOnePostingThatFailsTakesNobodyAlong(t *testing.T) {
 func TestHugeForgedBodyIsCut(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.receive(payment.Delivery{Body: bytes.Repeat([]byte("x"), 200_000), Signature: "?", Timestamp: "?"})
+	b.receive(payment.InboundRequest{Body: bytes.Repeat([]byte("x"), 200_000), Signature: "?", Timestamp: "?"})
 	require.Len(t, b.EventBodies(`true`)[0], 4096)
 }
 

@@ -24,7 +24,7 @@ import (
 func TestPaymentEventsAskAboutNoPayout(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.svc.Heard = func(context.Context, pg.Tx, []string) error { return errors.New("a payout was looked for") }
+	b.svc.ExpeditePayouts = func(context.Context, pg.Tx, []string) error { return errors.New("a payout was looked for") }
 	require.NotZero(t, b.receive(b.event(nil)).ID)
 }
 
@@ -32,19 +32,19 @@ func TestPaymentEventsAskAboutNoPayout(t *testing.T) {
 // not lost on any way: the transaction that stores the event has it asked about, whether it came
 // while Postgres was away, or comes again because the bank did not learn that it was stored.
 func TestPayoutEventsAreActedOn(t *testing.T) {
-	for name, send := range map[string]func(*policies, payment.Delivery){
-		"at once":           func(b *policies, d payment.Delivery) { b.receive(d) },
-		"through the spool": func(b *policies, d payment.Delivery) { require.NoError(b.T, b.drain(b.spooled(d))) },
-		"again": func(b *policies, d payment.Delivery) {
-			b.svc.Heard = nil
+	for name, send := range map[string]func(*policies, payment.InboundRequest){
+		"at once":           func(b *policies, d payment.InboundRequest) { b.receive(d) },
+		"through the spool": func(b *policies, d payment.InboundRequest) { require.NoError(b.T, b.drain(b.spooled(d))) },
+		"again": func(b *policies, d payment.InboundRequest) {
+			b.svc.ExpeditePayouts = nil
 			require.False(b.T, b.receive(d).Duplicate)
-			b.svc.Heard = b.transfers.Heard
+			b.svc.ExpeditePayouts = b.transfers.ExpediteTx
 			require.True(b.T, b.receive(d).Duplicate)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setupPolicy(t, account.Policy{})
-			b.svc.Heard = b.transfers.Heard
+			b.svc.ExpeditePayouts = b.transfers.ExpediteTx
 			id, _ := b.pays("5000.00")
 			b.Clock.Advance(time.Minute)
 			require.NoError(t, b.svc.Confirm(b.ctx, id))

@@ -351,7 +351,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 	if err := s.openPosted(ctx, tx, events); err != nil {
 		return err
 	}
-	return webhook.Show(ctx, tx, deliveries)
+	return webhook.AppendFeed(ctx, tx, deliveries)
 }
 
 // readPrices reads what the platform takes of payments to tenants that have a price.

@@ -29,7 +29,7 @@ func (b *bundle) confirmed() (uuid.UUID, fakebank.Transaction) {
 }
 
 // reversal is the bank's event that it has taken a payment back; its record says what it says.
-func (b *bundle) reversal(txn fakebank.Transaction) payment.Delivery {
+func (b *bundle) reversal(txn fakebank.Transaction) payment.InboundRequest {
 	b.T.Helper()
 	e := b.bank.Event(fakebank.PaymentReversal, txn)
 	e.RequestID = uuid.NewString()

@@ -28,15 +28,15 @@ var ErrNotStored = errs.New(errs.Unavailable, "the event could not be stored; se
 // maxForgedBody is how much of a body without a valid signature is kept: enough to see what it was.
 const maxForgedBody = 4096
 
-// Delivery is one call of the bank: the body's raw bytes and the two headers. The bytes are kept,
-// so they must be the caller's to give.
-type Delivery struct {
+// InboundRequest is one call of the bank: the body's raw bytes and the two headers. The bytes are
+// kept, so they must be the caller's to give.
+type InboundRequest struct {
 	Body      []byte
 	Signature string
 	Timestamp string
 }
 
-// Receipt is the result of receiving a delivery.
+// Receipt is the result of receiving a request.
 type Receipt struct {
 	ID        uuid.UUID // of the stored event; of the first one, for a duplicate
 	Category  Category  // empty while a payment waits to be posted
@@ -99,8 +99,8 @@ type inbound struct {
 // Receive verifies and stores an event, in one commit with all that arrive meanwhile. Whatever the
 // event is, it is stored and answered 200; with Postgres away an authentic one goes to the spool.
 // [ErrNotStored] alone means that it is on no disk. Of a flood of forged events only some are kept.
-func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
-	e := s.read(d, s.Clock.Now(), s.verify)
+func (s *Service) Receive(ctx context.Context, in InboundRequest) (Receipt, error) {
+	e := s.read(in, s.Clock.Now(), s.verify)
 	if !e.Authentic {
 		metrics.EventForged.Inc()
 	}
@@ -123,7 +123,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 		s.noteAway(err)
 	}
 	if err != nil {
-		return s.spool(ctx, e, d, err)
+		return s.spool(ctx, e, in, err)
 	}
 	switch {
 	case !e.Authentic:
@@ -137,34 +137,34 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (Receipt, error) {
 }
 
 // verifier reports whether an event that was received at the time now is the bank's.
-type verifier func(v *values, d Delivery, now time.Time) error
+type verifier func(v *values, in InboundRequest, now time.Time) error
 
 // verify checks an event's signature by the bank's secret, and by the one before it until that
 // ends.
-func (s *Service) verify(v *values, d Delivery, now time.Time) error {
-	err := v.verify([]byte(s.WebhookSecret.Reveal()), d.Signature, d.Timestamp)
+func (s *Service) verify(v *values, in InboundRequest, now time.Time) error {
+	err := v.verify([]byte(s.WebhookSecret.Reveal()), in.Signature, in.Timestamp)
 	if !errors.Is(err, errSignature) || s.PreviousSecret.IsZero() || !now.Before(s.PreviousUntil) {
 		return err
 	}
-	if err = v.verify([]byte(s.PreviousSecret.Reveal()), d.Signature, d.Timestamp); err == nil {
+	if err = v.verify([]byte(s.PreviousSecret.Reveal()), in.Signature, in.Timestamp); err == nil {
 		metrics.EventPreviousSecret.Inc()
 	}
 	return err
 }
 
 // verified is the check of an event whose signature held before it was spooled.
-func verified(*values, Delivery, time.Time) error { return nil }
+func verified(*values, InboundRequest, time.Time) error { return nil }
 
 // read makes the row of an event that was received at the time now. It never fails: what is wrong
 // with an event is part of its row.
-func (s *Service) read(d Delivery, now time.Time, verify verifier) *inbound {
-	e := &inbound{eventRow: eventRow{ID: uuid.Must(uuid.NewV7()), Source: sourceWebhook, ReceivedAt: now}, body: d.Body}
+func (s *Service) read(in InboundRequest, now time.Time, verify verifier) *inbound {
+	e := &inbound{eventRow: eventRow{ID: uuid.Must(uuid.NewV7()), Source: sourceWebhook, ReceivedAt: now}, body: in.Body}
 	if e.body == nil { // a request without a body has an empty one; NULL is not stored
 		e.body = []byte{}
 	}
-	v, err := parseValues(d.Body)
+	v, err := parseValues(in.Body)
 	if err == nil {
-		err = verify(v, d, now)
+		err = verify(v, in, now)
 	}
 	if err != nil {
 		e.forged(err)
@@ -301,7 +301,7 @@ func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) (
 	if err := s.schedulePosting(ctx, tx, events, isNew); err != nil {
 		return nil, err
 	}
-	if err := s.heardOf(ctx, tx, events); err != nil {
+	if err := s.expeditePayouts(ctx, tx, events); err != nil {
 		return nil, err
 	}
 	if err := s.openStored(ctx, tx, events, isNew); err != nil {
@@ -332,20 +332,20 @@ func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) (
 	return out, nil
 }
 
-// heardOf has the payouts asked about of which events say something, repeated ones too. It is in
-// the events' transaction, since the bank does not send again what was stored or spooled, and one
-// that has ended long ago is asked about for its event alone.
-func (s *Service) heardOf(ctx context.Context, tx pg.Tx, events []*inbound) error {
+// expeditePayouts has the bank asked about the payouts that events report on, repeated events too.
+// This is in the events' transaction, since the bank does not send again what was stored or
+// spooled, and a payout that ended long ago is asked about only because of such an event.
+func (s *Service) expeditePayouts(ctx context.Context, tx pg.Tx, events []*inbound) error {
 	var refs []string
 	for _, e := range events {
 		if e.transfer != "" {
 			refs = append(refs, e.transfer)
 		}
 	}
-	if len(refs) == 0 || s.Heard == nil {
+	if len(refs) == 0 || s.ExpeditePayouts == nil {
 		return nil
 	}
-	return s.Heard(ctx, tx, refs)
+	return s.ExpeditePayouts(ctx, tx, refs)
 }
 
 // schedulePosting makes the new events that are payments due to be posted, in their tenants' turn

@@ -17,7 +17,7 @@ import (
 func TestReceiveNoBody(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	r, err := b.svc.Receive(b.ctx, payment.Delivery{})
+	r, err := b.svc.Receive(b.ctx, payment.InboundRequest{})
 	require.NoError(t, err)
 	require.Equal(t, payment.CategorySigInvalid, r.Category)
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events JOIN event_bodies ON event_id = id WHERE body = '' AND status = 'failed'`))
@@ -29,7 +29,7 @@ func TestBodiesAreKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	genuine := b.receive(b.event(nil))
-	forged := b.receive(payment.Delivery{Body: []byte("{}")})
+	forged := b.receive(payment.InboundRequest{Body: []byte("{}")})
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM event_bodies`))
 	for _, sql := range []string{
 		`UPDATE event_bodies SET body = 'x' WHERE event_id = $1`,

@@ -263,7 +263,7 @@ func FuzzEvent(f *testing.F) {
 // What reading and verifying one event costs the API.
 func BenchmarkRead(b *testing.B) {
 	s := &Service{Options: Options{WebhookSecret: secret.Redact(vectorKey)}}
-	d := Delivery{Body: []byte(vector(`"",`)), Signature: vectorSignature, Timestamp: vectorTime}
+	d := InboundRequest{Body: []byte(vector(`"",`)), Signature: vectorSignature, Timestamp: vectorTime}
 	require.True(b, s.read(d, time.Now(), s.verify).Authentic)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -52,7 +52,7 @@ func (s *Service) noteAway(err error) {
 
 // spooled is an event in the spool: what the bank sent, when, and the trace that it belongs to.
 type spooled struct {
-	Delivery
+	InboundRequest
 	ReceivedAt  time.Time
 	Traceparent string `json:",omitempty"`
 	// Seal shows that this service wrote the record, after it had verified the event: the bank's
@@ -96,12 +96,12 @@ func (s *Service) checkOf(k *spooled) (verifier, error) {
 
 // spool keeps an event that Postgres did not take. Forged ones are never kept there: anybody could
 // fill the disk with them.
-func (s *Service) spool(ctx context.Context, e *inbound, d Delivery, why error) (Receipt, error) {
+func (s *Service) spool(ctx context.Context, e *inbound, in InboundRequest, why error) (Receipt, error) {
 	if s.Spool == nil || !e.Authentic || pg.IsData(why) {
 		metrics.EventRefused.Inc()
 		return Receipt{}, errors.Join(ErrNotStored, why)
 	}
-	k := spooled{Delivery: d, ReceivedAt: e.ReceivedAt, Traceparent: e.Traceparent}
+	k := spooled{InboundRequest: in, ReceivedAt: e.ReceivedAt, Traceparent: e.Traceparent}
 	if s.Box != nil {
 		k.Seal = s.Box.Seal(sealPlace, k.hash())
 	}
@@ -164,7 +164,7 @@ func (s *Service) unseal(record []byte) (*inbound, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := s.read(k.Delivery, k.ReceivedAt, check)
+	e := s.read(k.InboundRequest, k.ReceivedAt, check)
 	if !e.Authentic {
 		return nil, fmt.Errorf("payment: a record of the spool has neither a seal that can be opened nor a signature that holds: %s", e.Problem)
 	}

@@ -33,7 +33,7 @@ func TestPostgresAway(t *testing.T) {
 	at := b.Clock.Now()
 
 	b.Exec(`ALTER TABLE inbound_events RENAME TO away`)
-	for _, d := range []payment.Delivery{first, second, first} {
+	for _, d := range []payment.InboundRequest{first, second, first} {
 		r := b.receive(d)
 		require.True(t, r.Spooled)
 		require.False(t, r.ToPost(), "there is nothing to enqueue yet")
@@ -77,7 +77,7 @@ func TestRefusedEventIsNotSpooled(t *testing.T) {
 }
 
 // spooled sends events while Postgres is away, and returns the spool that they are in.
-func (b *bundle) spooled(deliveries ...payment.Delivery) *spool.Spool {
+func (b *bundle) spooled(deliveries ...payment.InboundRequest) *spool.Spool {
 	b.T.Helper()
 	kept, err := spool.Open(b.T.TempDir(), 1<<20)
 	require.NoError(b.T, err)
@@ -190,7 +190,7 @@ func TestPreviousSecret(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.rotateSecret(time.Hour)
-	signed := func(key string) payment.Delivery {
+	signed := func(key string) payment.InboundRequest {
 		bank := fakebank.New(fakebank.Options{Clock: b.Clock, WebhookSecret: key})
 		d := b.event(nil)
 		h, err := bank.SignedHeaders(d.Body)
@@ -231,7 +231,7 @@ func TestUnspoolInBatches(t *testing.T) {
 	var records [][]byte
 	for range events {
 		record, err := json.Marshal(struct {
-			payment.Delivery
+			payment.InboundRequest
 			ReceivedAt time.Time
 		}{b.event(nil), b.Clock.Now()})
 		require.NoError(t, err)

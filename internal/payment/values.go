@@ -54,23 +54,23 @@ var fieldPaths = [fieldCount]string{
 
 func (f field) String() string { return fieldPaths[f] }
 
-// place is where a key of an object leads: to a field, to an object, or to nothing that is read
-// (nil).
-type place struct {
+// fieldTree is the tree of the keys under which fields stand. A node is a field, or an object whose
+// keys lead to further nodes. What is not read has no node (nil).
+type fieldTree struct {
 	field field
-	in    map[string]*place
+	in    map[string]*fieldTree
 }
 
-var top = places()
+var allFields = newFieldTree()
 
-func places() *place {
-	root := &place{field: noField, in: map[string]*place{}}
+func newFieldTree() *fieldTree {
+	root := &fieldTree{field: noField, in: map[string]*fieldTree{}}
 	for f, path := range fieldPaths {
 		at := root
 		for _, key := range strings.Split(path, ".") {
 			next := at.in[key]
 			if next == nil {
-				next = &place{field: noField, in: map[string]*place{}}
+				next = &fieldTree{field: noField, in: map[string]*fieldTree{}}
 				at.in[key] = next
 			}
 			at = next
@@ -80,12 +80,12 @@ func places() *place {
 	return root
 }
 
-// under is the place that a key of this one's object leads to.
-func (p *place) under(key string) *place {
-	if p == nil {
+// child returns the node that a key of this object leads to; nil: nothing there is read.
+func (t *fieldTree) child(key string) *fieldTree {
+	if t == nil {
 		return nil
 	}
-	return p.in[key]
+	return t.in[key]
 }
 
 // values are the fields that an event has.
@@ -155,7 +155,7 @@ func (r *reader) readAll() error {
 	if r.decoder.PeekKind() != '{' {
 		return errNotJSON
 	}
-	if err := r.readObject(top, 1); err != nil {
+	if err := r.readObject(allFields, 1); err != nil {
 		return err
 	}
 	if _, err := r.decoder.ReadToken(); !errors.Is(err, io.EOF) {
@@ -164,7 +164,7 @@ func (r *reader) readAll() error {
 	return nil
 }
 
-func (r *reader) readObject(at *place, depth int) error {
+func (r *reader) readObject(at *fieldTree, depth int) error {
 	if _, err := r.decoder.ReadToken(); err != nil {
 		return errNotJSON
 	}
@@ -179,7 +179,7 @@ func (r *reader) readObject(at *place, depth int) error {
 		if len(r.keys)-first == fewNames {
 			many = make(map[string]bool, 2*fewNames)
 			for _, k := range r.keys[first:] {
-				many[fold(k)] = true
+				many[caseKey(k)] = true
 			}
 			r.keys = r.keys[:first]
 		}
@@ -190,12 +190,12 @@ func (r *reader) readObject(at *place, depth int) error {
 				}
 			}
 			r.keys = append(r.keys, key)
-		} else if name := fold(key); many[name] {
+		} else if name := caseKey(key); many[name] {
 			return errDoubledKey
 		} else {
 			many[name] = true
 		}
-		if err := r.readValue(at.under(key), depth); err != nil {
+		if err := r.readValue(at.child(key), depth); err != nil {
 			return err
 		}
 	}
@@ -203,7 +203,7 @@ func (r *reader) readObject(at *place, depth int) error {
 	return r.closing('}')
 }
 
-func (r *reader) readValue(at *place, depth int) error {
+func (r *reader) readValue(at *fieldTree, depth int) error {
 	kind := r.decoder.PeekKind()
 	if depth > maxDepth {
 		return errNotJSON
@@ -257,5 +257,5 @@ func (r *reader) unquote(raw []byte) string {
 	return r.body[end-len(raw)+1 : end-1]
 }
 
-// fold makes names that differ in case only the same.
-func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
+// caseKey returns the same text for names that differ only in case.
+func caseKey(name string) string { return strings.ToLower(strings.ToUpper(name)) }

@@ -110,9 +110,9 @@ func setDefault(m map[string]string, k, v string) {
 	}
 }
 
-// IsRetryable reports whether err is a serialization failure or a deadlock: nothing was done, and
+// isRetryable reports whether err is a serialization failure or a deadlock: nothing was done, and
 // the same again may work.
-func IsRetryable(err error) bool {
+func isRetryable(err error) bool {
 	code := Code(err)
 	return code == "40001" || code == "40P01"
 }

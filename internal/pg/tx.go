@@ -150,7 +150,7 @@ func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 
 // again reports whether a transaction that failed with err is to be repeated, and waits until then.
 func again(ctx context.Context, err error, attempt int) bool {
-	if !IsRetryable(err) || attempt == txAttempts {
+	if !isRetryable(err) || attempt == txAttempts {
 		return false
 	}
 	return clock.Sleep(ctx, time.Duration(attempt)*5*time.Millisecond) == nil

@@ -88,21 +88,23 @@ func (b *bundle) recorded(txn fakebank.Transaction, status string) {
 }
 
 // hook is the signed event of a payment.
-func (b *bundle) hook(t fakebank.Transaction) payment.Delivery { return b.sign(b.bank.EventFor(t)) }
+func (b *bundle) hook(t fakebank.Transaction) payment.InboundRequest {
+	return b.sign(b.bank.EventFor(t))
+}
 
 // eventOf signs an event.
-func (b *bundle) eventOf(e fakebank.Event) payment.Delivery {
+func (b *bundle) eventOf(e fakebank.Event) payment.InboundRequest {
 	b.T.Helper()
 	return b.sign(testenv.EventBody(b.T, e))
 }
 
-func (b *bundle) sign(body []byte) payment.Delivery {
+func (b *bundle) sign(body []byte) payment.InboundRequest {
 	b.T.Helper()
 	signature, timestamp := testenv.Sign(b.T, b.bank, body)
-	return payment.Delivery{Body: body, Signature: signature, Timestamp: timestamp}
+	return payment.InboundRequest{Body: body, Signature: signature, Timestamp: timestamp}
 }
 
-func (b *bundle) receive(d payment.Delivery) payment.Receipt {
+func (b *bundle) receive(d payment.InboundRequest) payment.Receipt {
 	b.T.Helper()
 	r, err := b.payments.Receive(b.ctx, d)
 	require.NoError(b.T, err)

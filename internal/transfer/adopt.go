@@ -77,7 +77,7 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 			return err
 		}
 		debit := ledger.Posting{
-			AccountID: from, Amount: p.Amount, Narration: p.Narration, TransactionGroupID: id, TransferRef: &ref, Gone: true, Kind: kindOf(suspense.ID, from),
+			AccountID: from, Amount: p.Amount, Narration: p.Narration, TransactionGroupID: id, TransferRef: &ref, AllowOverdraft: true, Kind: kindOf(suspense.ID, from),
 		}
 		reserved, err := s.releaseAdopted(ctx, tx, now, from, of, p.Amount)
 		if err != nil {

@@ -348,27 +348,27 @@ func (s *Service) ending(st *claimed, now time.Time, o outcome) ending {
 // asks, and does not count.
 func (s *Service) Expedite(ctx context.Context, merchantTxRef string) (ok bool, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
-		ok, err = s.heard(ctx, tx, merchantTxRef)
+		ok, err = s.expedite(ctx, tx, merchantTxRef)
 		return err
 	})
 	return ok && err == nil, err
 }
 
-// Heard is [Service.Expedite] for many, in the transaction that stores what the bank has said: so
-// what it says of one that has ended long ago, and is asked about no more, is not lost.
-func (s *Service) Heard(ctx context.Context, tx pg.Tx, merchantTxRefs []string) error {
-	_, err := s.heard(ctx, tx, merchantTxRefs...)
+// ExpediteTx is [Service.Expedite] for many, in the transaction that stores the bank's events. So
+// an event about a transfer that ended long ago, and is not asked about any more, is not lost.
+func (s *Service) ExpediteTx(ctx context.Context, tx pg.Tx, merchantTxRefs []string) error {
+	_, err := s.expedite(ctx, tx, merchantTxRefs...)
 	return err
 }
 
-const heardSQL = `SELECT id, tenant_id FROM transfers WHERE merchant_tx_ref = ANY($1) AND attempt_count > 0`
+const expediteSQL = `SELECT id, tenant_id FROM transfers WHERE merchant_tx_ref = ANY($1) AND attempt_count > 0`
 
-func (s *Service) heard(ctx context.Context, tx pg.Tx, refs ...string) (some bool, err error) {
+func (s *Service) expedite(ctx context.Context, tx pg.Tx, refs ...string) (some bool, err error) {
 	now := s.Clock.Now()
 	items, err := pg.Collect(ctx, tx, func(r pgx.CollectableRow) (work.Item, error) {
 		m := work.Item{Kind: work.Settle, DueAt: now}
 		return m, r.Scan(&m.ID, &m.TenantID)
-	}, heardSQL, refs)
+	}, expediteSQL, refs)
 	if err != nil || len(items) == 0 {
 		return false, err
 	}

@@ -239,7 +239,7 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 	}
 	group := uuid.Must(uuid.NewV7())
 	posted, err := ledger.PostDebits(ctx, tx, now, []ledger.Posting{{
-		AccountID: st.AccountID, Amount: sum, Narration: st.Narration, TransactionGroupID: group, TransferRef: &st.Ref, Gone: true, Kind: kindOf(st.TenantID, st.AccountID),
+		AccountID: st.AccountID, Amount: sum, Narration: st.Narration, TransactionGroupID: group, TransferRef: &st.Ref, AllowOverdraft: true, Kind: kindOf(st.TenantID, st.AccountID),
 	}})
 	if err == nil {
 		err = posted[0].Err

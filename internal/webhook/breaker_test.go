@@ -105,14 +105,14 @@ func TestScheduleAtADeadEndpoint(t *testing.T) {
 // we do not call ourselves says nothing of it.
 func TestFindings(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[int]finding{200: endpointUp, 204: endpointUp, 301: endpointUp, 400: endpointUp, 401: endpointUp, 404: endpointUp, 410: endpointUp, 429: endpointUp, 500: endpointDown, 502: endpointDown, 503: endpointDown, 504: endpointDown} {
+	for code, want := range map[int]health{200: endpointUp, 204: endpointUp, 301: endpointUp, 400: endpointUp, 401: endpointUp, 404: endpointUp, 410: endpointUp, 429: endpointUp, 500: endpointDown, 502: endpointDown, 503: endpointDown, 504: endpointDown} {
 		require.Equal(t, want, judge(safehttp.Result{StatusCode: code}, nil), code)
 	}
 	for _, reason := range []error{safehttp.ErrRefused, safehttp.ErrTimeout, safehttp.ErrCut, safehttp.ErrName, safehttp.ErrUnreachable, safehttp.ErrTLS, safehttp.ErrAnswer, safehttp.ErrNetwork} {
 		require.Equal(t, endpointDown, judge(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
 	}
 	for _, reason := range []error{safehttp.ErrURL, safehttp.ErrAddress} {
-		require.Equal(t, nothing, judge(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
+		require.Equal(t, healthUnknown, judge(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
 	}
 }
 

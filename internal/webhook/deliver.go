@@ -168,7 +168,7 @@ func (s *Service) giveUp(ctx context.Context, w *dueDelivery) error {
 // try calls the receiver, in an acquired slot, which it releases.
 func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Redacted, e endpoint) (*attemptResult, error) {
 	var took time.Duration
-	found := nothing
+	found := healthUnknown
 	defer func() { s.release(e, took, found) }()
 	defer work.Hold(ctx, s.pool, s.clock, work.Deliver, w.Claim, work.Term).Release()
 	now := s.clock.Now()
@@ -216,7 +216,7 @@ func (s *Service) call(ctx context.Context, w *dueDelivery, header http.Header, 
 }
 
 // release gives the endpoint's slot back, and logs when the endpoint is found dead, or back.
-func (s *Service) release(e endpoint, took time.Duration, found finding) {
+func (s *Service) release(e endpoint, took time.Duration, found health) {
 	opened, closed := s.limiter.release(e, took, found)
 	log := s.opts.Log.With(slog.String("tenant", e.tenant.String()), slog.String("host", e.host))
 	if opened {
@@ -233,10 +233,10 @@ func (s *Service) release(e endpoint, took time.Duration, found finding) {
 // application's word that nothing works behind it; a 4xx (or 3xx) answer is one of an application
 // that is there and does not want this delivery, so it is no reason to hold others. What we refuse
 // to call ourselves says nothing.
-func judge(r safehttp.Result, err error) finding {
+func judge(r safehttp.Result, err error) health {
 	switch {
 	case errors.Is(err, safehttp.ErrURL), errors.Is(err, safehttp.ErrAddress):
-		return nothing
+		return healthUnknown
 	case err != nil, r.StatusCode/100 == 5:
 		return endpointDown
 	default:

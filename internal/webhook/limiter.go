@@ -49,13 +49,13 @@ type endpoint struct {
 	id     uuid.UUID // uuid.Nil: an account's or the tenant's own URL
 }
 
-// finding is what a call shows about the endpoint.
-type finding int
+// health is what a call shows about the endpoint.
+type health int
 
 const (
-	nothing      finding = iota // no call was made, or it was broken off
-	endpointUp                  // somebody answered, if only to refuse this delivery
-	endpointDown                // nobody is there to answer, or what is there is broken
+	healthUnknown health = iota // no call was made, or it was broken off
+	endpointUp                  // the receiver answered, if only to refuse this delivery
+	endpointDown                // nothing answered, or what answered is broken
 )
 
 // limiter bounds the calls that each endpoint and each tenant has in flight, so that a slow or dead
@@ -171,7 +171,7 @@ func (l *limiter) waitForSlot(ctx context.Context, e endpoint, n *endpointLoad) 
 
 // release gives the slot back after a call that took as long as said (0: there was none), and
 // reports whether what it found has opened or closed the breaker.
-func (l *limiter) release(e endpoint, took time.Duration, f finding) (opened, closed bool) {
+func (l *limiter) release(e endpoint, took time.Duration, found health) (opened, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n, t := l.open[e], l.tenants[e.tenant]
@@ -185,7 +185,7 @@ func (l *limiter) release(e endpoint, took time.Duration, f finding) (opened, cl
 		t.ended(took)
 	}
 	was := n.down()
-	switch f {
+	switch found {
 	case endpointDown:
 		n.failures++
 	case endpointUp:

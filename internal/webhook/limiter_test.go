@@ -58,7 +58,7 @@ func TestEndpointLimiter(t *testing.T) {
 		require.True(t, in, "a quick answer gives the slots back")
 	}
 	for range 8 {
-		l.release(e, 0, nothing)
+		l.release(e, 0, healthUnknown)
 	}
 	c.Advance(limiterKeep)
 	l.openBreakers()
@@ -129,7 +129,7 @@ func TestLimiterRemembersTheSpeed(t *testing.T) {
 	l.release(e, time.Millisecond, endpointUp)
 	c.Advance(limiterKeep)
 	require.NoError(t, acquire())
-	l.release(e, 0, nothing)
+	l.release(e, 0, healthUnknown)
 	require.NotContains(t, l.open, e, "forgotten after a while")
 }
 
@@ -179,13 +179,13 @@ func TestBreaker(t *testing.T) {
 	ctx := context.Background()
 	l := newLimiter(8, 16, clock.System)
 	e := endpoint{tenant: uuid.New(), host: "example.com"}
-	call := func(f finding) (opened, closed bool) {
+	call := func(f health) (opened, closed bool) {
 		t.Helper()
 		_, err := l.acquire(ctx, e)
 		require.NoError(t, err)
 		return l.release(e, time.Minute, f)
 	}
-	for _, f := range []finding{endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointUp, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, nothing, endpointDown} {
+	for _, f := range []health{endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointUp, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, endpointDown, healthUnknown, endpointDown} {
 		opened, closed := call(f)
 		require.False(t, opened || closed)
 	}

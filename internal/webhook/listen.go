@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	listenFor   = time.Minute            // how long a tenant counts as listening after it has asked
-	listenAgain = 45 * time.Second       // what is left of that when the row is written anew
-	listenEvery = 250 * time.Millisecond // how often a call that waits looks
-	listenKept  = time.Hour              // how long events are shown
+	listenFor   = time.Minute            // how long a tenant counts as listening after a call
+	listenAgain = 45 * time.Second       // the row is written again when less than this is left
+	listenEvery = 250 * time.Millisecond // how often a waiting call reads the feed
+	listenKept  = time.Hour              // how long events stay in the feed
 	listenMax   = 100                    // events in one answer
 )
 
-// Heard is an event as it is shown to a tenant that listens.
-type Heard struct {
-	ID        uuid.UUID // what webhook-id says of it; the same in every sending
+// FeedEvent is an event as a tenant that listens reads it.
+type FeedEvent struct {
+	ID        uuid.UUID // its webhook-id, the same each time that it is sent
 	EventType Type
 	CreatedAt time.Time
-	Body      string // the JSON that a delivery has
+	Body      string // the JSON of its delivery
 }
 
 // Listens reports whether a tenant whose row has that listening_until listens at the time now.
 func Listens(until *time.Time, now time.Time) bool { return until != nil && until.After(now) }
 
-// shown is the row of an event that is shown.
-type shown struct {
+// feedRow is the row of an event in the feed of its tenant.
+type feedRow struct {
 	ID        uuid.UUID `pg:"id"`
 	TenantID  uuid.UUID `pg:"tenant_id"`
 	Type      Type      `pg:"event_type"`
@@ -39,14 +39,14 @@ type shown struct {
 	CreatedAt time.Time `pg:"created_at"`
 }
 
-var showSQL = pg.Insert[shown]("listen_events", 1) + ` ORDER BY n`
+var feedSQL = pg.Insert[feedRow]("listen_events", 1) + ` ORDER BY n`
 
-// Show writes the events of those who listen, in the transaction of the facts; the others
-// are left out. It is the last thing that a transaction does: it takes a lock of each tenant that
-// listens, so that their events are numbered in the order of the commits. The tenants' locks are
-// taken in one order, after all others.
-func Show(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
-	var rows []shown
+// AppendFeed adds events to the feeds of the tenants that listen, in the transaction of the facts;
+// other tenants' events are left out. Call it last in the transaction: it locks the feed of each
+// tenant that listens, so that a feed's events are numbered in the order of the commits. The feeds
+// are locked in one order, after everything else.
+func AppendFeed(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
+	var rows []feedRow
 	var tenants []uuid.UUID
 	for i := range events {
 		e := &events[i]
@@ -58,7 +58,7 @@ func Show(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
 			return err
 		}
 		tenants = append(tenants, e.TenantID)
-		rows = append(rows, shown{messageID(e.Type, e.TransactionGroupID), e.TenantID, e.Type, body, e.CreatedAt})
+		rows = append(rows, feedRow{messageID(e.Type, e.TransactionGroupID), e.TenantID, e.Type, body, e.CreatedAt})
 	}
 	if len(rows) == 0 {
 		return nil
@@ -67,18 +67,17 @@ func Show(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
 		SELECT pg_advisory_xact_lock(k) FROM (SELECT DISTINCT hashtextextended('listen ' || t, 0) AS k FROM unnest($1::uuid[]) t ORDER BY k) s`, tenants); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, showSQL, pg.Columns(rows)...)
+	_, err := tx.Exec(ctx, feedSQL, pg.Columns(rows)...)
 	return err
 }
 
-// Listen marks the tenant as listening for a minute, and returns its events after the place,
-// at most a hundred events in the order in which they were committed, and the place behind them.
-// The empty place is now. While there is nothing it waits, for as long as said, until ctx ends or
-// until leave says so; then it returns what there is, which is no error. A bad place is
-// page.ErrCursor. Only the tenant's own events are shown, and what is older than an hour may be
-// gone.
-func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wait time.Duration, leave func() bool) ([]Heard, string, error) {
-	seq, err := page.ParseSeq(page.Heard, tenant, place)
+// Listen marks the tenant as listening for a minute. It returns the events of its feed after place,
+// at most a hundred, in the order in which they were committed, and the place after the last one.
+// An empty place means now. While there is no event it waits: until the duration wait has passed,
+// ctx ends, or leave returns true. It then returns no events and no error. A bad place is
+// page.ErrCursor. A feed has only the tenant's own events; those older than an hour may be gone.
+func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wait time.Duration, leave func() bool) ([]FeedEvent, string, error) {
+	seq, err := page.ParseSeq(page.Feed, tenant, place)
 	if err != nil {
 		return nil, "", err
 	}
@@ -93,27 +92,27 @@ func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wa
 		}
 	}
 	for end := time.Now().Add(wait); ; {
-		heard, next, err := s.readFeed(ctx, tenant, seq)
-		if err != nil || len(heard) > 0 || !time.Now().Before(end) || leave() {
-			return heard, page.Seq(page.Heard, tenant, next), err
+		events, next, err := s.readFeed(ctx, tenant, seq)
+		if err != nil || len(events) > 0 || !time.Now().Before(end) || leave() {
+			return events, page.Seq(page.Feed, tenant, next), err
 		}
 		select {
 		case <-ctx.Done():
-			return heard, page.Seq(page.Heard, tenant, next), nil
+			return events, page.Seq(page.Feed, tenant, next), nil
 		case <-time.After(min(listenEvery, time.Until(end))):
 		}
 	}
 }
 
-// readFeed reads the tenant's events behind the place, and returns the place of the last one.
-func (s *Service) readFeed(ctx context.Context, tenant uuid.UUID, seq int64) ([]Heard, int64, error) {
+// readFeed reads the events of the tenant's feed after seq, and returns the seq of the last one.
+func (s *Service) readFeed(ctx context.Context, tenant uuid.UUID, seq int64) ([]FeedEvent, int64, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, event_type, created_at, convert_from(body, 'UTF8'), seq FROM listen_events
 		WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, tenant, seq, listenMax)
 	if err != nil {
 		return nil, seq, err
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Heard, err error) {
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h FeedEvent, err error) {
 		return h, row.Scan(&h.ID, &h.EventType, &h.CreatedAt, &h.Body, &seq)
 	})
 	return found, seq, err

@@ -20,7 +20,7 @@ import (
 func never() bool { return false }
 
 // hear is what the tenant hears behind the place; nobody waits.
-func (b *bundle) hear(tenant uuid.UUID, place string) ([]Heard, string) {
+func (b *bundle) hear(tenant uuid.UUID, place string) ([]FeedEvent, string) {
 	b.T.Helper()
 	heard, next, err := b.Listen(b.ctx, tenant, place, 0, never)
 	require.NoError(b.T, err)
@@ -201,7 +201,7 @@ func TestListeningWaits(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), 300*time.Millisecond)
 	_, _, err = b.Listen(b.ctx, b.tenant, place, time.Hour, func() bool { return true })
 	require.NoError(t, err)
-	got := make(chan []Heard, 1)
+	got := make(chan []FeedEvent, 1)
 	go func() {
 		heard, _, _ := b.Listen(b.ctx, b.tenant, place, time.Minute, never)
 		got <- heard
@@ -222,7 +222,7 @@ func TestListeningIsBounded(t *testing.T) {
 	b.happen(PaymentReversed)
 	seen := map[uuid.UUID]bool{}
 	for range 2 {
-		var heard []Heard
+		var heard []FeedEvent
 		heard, place = b.hear(b.tenant, place)
 		require.LessOrEqual(t, len(heard), listenMax)
 		for _, h := range heard {

@@ -54,7 +54,7 @@ func (s *Service) LogAll(ctx context.Context, tenant uuid.UUID, on bool, by audi
 
 // Logged is an event of the log.
 type Logged struct {
-	Heard              // ID: what webhook-id says of it
+	FeedEvent
 	AccountRef         string
 	TransactionGroupID uuid.UUID
 	delivery           uuid.UUID

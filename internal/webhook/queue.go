@@ -157,10 +157,11 @@ func endpointsOf(ctx context.Context, tx pg.Tx, deliveries []NewDelivery) (map[u
 	return byTenant, err
 }
 
-// Publish queues the events that their tenants subscribed to, and shows every event to listeners.
-// The caller names type, account, group, time, trace and payload; the rest is read here, by one
-// statement, so a caller that knows from a query of its own that a tenant wants none leaves its
-// events out. Otherwise as [Queue], and last as [Show].
+// Publish queues the events that their tenants subscribed to, and adds every event to the feed of a
+// tenant that listens. The caller sets type, account, group, time, trace and payload; one statement
+// reads the rest. To save that statement, a caller that knows that a tenant wants no events leaves
+// its events out. It returns what [Queue] does, and must come as late in the transaction as
+// [AppendFeed].
 func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery) ([]uuid.UUID, error) {
 	if len(events) == 0 {
 		return nil, nil
@@ -202,5 +203,5 @@ func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery)
 	if err != nil {
 		return nil, err
 	}
-	return ids, Show(ctx, tx, events)
+	return ids, AppendFeed(ctx, tx, events)
 }

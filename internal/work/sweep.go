@@ -104,11 +104,7 @@ const oldestSQL = `
 // Oldest returns for each kind since when its oldest item is due that nobody has leased; a kind is
 // missing when there is none.
 func Oldest(ctx context.Context, q pg.Querier, now time.Time) (map[Kind]time.Time, error) {
-	kinds := make([]string, len(Kinds))
-	for i, k := range Kinds {
-		kinds[i] = string(k)
-	}
-	rows, err := q.Query(ctx, oldestSQL, kinds, now)
+	rows, err := q.Query(ctx, oldestSQL, Kinds, now)
 	if err != nil {
 		return nil, err
 	}

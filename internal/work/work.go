@@ -61,8 +61,8 @@ func EnqueueWith(pool *pg.Pool, enqueue func([]Item)) (stop func()) {
 	return func() { enqueuers.Delete(pool) }
 }
 
-// afterCommit hands the items to the enqueuer of the transaction's pool.
-func afterCommit(tx pg.Tx, items []Item) {
+// enqueueAfterCommit gives the items to the enqueuer of the transaction's pool after the commit.
+func enqueueAfterCommit(tx pg.Tx, items []Item) {
 	if enqueue, ok := enqueuers.Load(tx.Pool()); ok && len(items) > 0 {
 		tx.AfterCommit(func(context.Context) { enqueue.(func([]Item))(items) })
 	}
@@ -85,7 +85,7 @@ func Schedule(ctx context.Context, tx pg.Tx, items ...Item) error {
 	if _, err := tx.Exec(ctx, scheduleSQL, pg.Columns(items)...); err != nil {
 		return err
 	}
-	afterCommit(tx, items)
+	enqueueAfterCommit(tx, items)
 	return nil
 }
 
@@ -109,7 +109,7 @@ func Expedite(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids ...uu
 	if err != nil {
 		return nil, err
 	}
-	afterCommit(tx, items)
+	enqueueAfterCommit(tx, items)
 	found := make([]uuid.UUID, len(items))
 	for i, m := range items {
 		found[i] = m.ID
