@@ -163,7 +163,11 @@ END $$;
 CREATE FUNCTION approval_allowed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM transfers WHERE id = NEW.transfer_id AND tenant_id = NEW.tenant_id AND status = 'pending' AND approvals_needed > 0
-        AND approved_at IS NULL AND made_by IS DISTINCT FROM NEW.member_id) THEN
+        AND approved_at IS NULL AND made_by IS DISTINCT FROM NEW.member_id)
+        -- nor the same person under another id, after having been removed and invited again
+        OR EXISTS (SELECT FROM members m JOIN members same ON same.tenant_id = m.tenant_id AND same.email = m.email AND same.id <> m.id
+            WHERE m.tenant_id = NEW.tenant_id AND m.id = NEW.member_id AND (EXISTS (SELECT FROM transfers WHERE id = NEW.transfer_id AND made_by = same.id)
+                OR EXISTS (SELECT FROM transfer_approvals WHERE transfer_id = NEW.transfer_id AND member_id = same.id))) THEN
         RAISE EXCEPTION 'transfer %: member % has no say in it', NEW.transfer_id, NEW.member_id USING ERRCODE = 'check_violation';
     END IF;
     RETURN NULL;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -239,10 +240,18 @@ func readApproval(ctx context.Context, q pg.Querier, tenantID uuid.UUID, merchan
 	return a, err
 }
 
-// decided reports what the member has decided already; empty: nothing.
-func (a *Approval) decided(member uuid.UUID) Decision {
+// idsOf are the ids under which the person behind a member has belonged to the tenant: whoever is
+// removed and invited again has another one.
+func idsOf(ctx context.Context, tx pg.Tx, tenantID, member uuid.UUID) ([]uuid.UUID, error) {
+	return pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `
+		SELECT $2::uuid UNION SELECT same.id FROM members m JOIN members same ON same.tenant_id = m.tenant_id AND same.email = m.email
+		WHERE m.tenant_id = $1 AND m.id = $2`, tenantID, member)
+}
+
+// decided reports what the person of these ids has decided already; empty: nothing.
+func (a *Approval) decided(ids []uuid.UUID) Decision {
 	for _, d := range a.Decisions {
-		if d.MemberID == member {
+		if slices.Contains(ids, d.MemberID) {
 			return d.Decision
 		}
 	}
@@ -270,7 +279,11 @@ func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef 
 		if err := who.stands(ctx, tx); err != nil {
 			return err // while the lock was waited for
 		}
-		switch a.decided(who.Member) {
+		ids, err := idsOf(ctx, tx, tenantID, who.Member)
+		if err != nil {
+			return err
+		}
+		switch a.decided(ids) {
 		case d:
 			return nil
 		case "":
@@ -280,7 +293,7 @@ func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef 
 		switch {
 		case !st.awaiting || !now.Before(st.approvalEnd()):
 			return ErrNotAwaiting
-		case a.MadeBy != nil && *a.MadeBy == who.Member:
+		case a.MadeBy != nil && slices.Contains(ids, *a.MadeBy):
 			return ErrOwnTransfer
 		}
 		if err := s.decide(ctx, tx, now, st, a, who.Member, d); err != nil {

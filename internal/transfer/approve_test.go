@@ -378,6 +378,44 @@ func TestApprovalsInTheSchema(t *testing.T) {
 	refused(say, other.ID, uuid.New(), b.tenant, "approve") // it needs none
 }
 
+// Whoever is removed and invited again has another id and is the same person: who neither approves
+// twice, nor what was asked for under the first id.
+func TestAPersonApprovesOnce(t *testing.T) {
+	b := setup(t)
+	first, second := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
+	const join = `INSERT INTO members (id, tenant_id, email, name, role, password_hash, invited_at, joined_at, removed_at)
+		VALUES ($1, $2, 'ada@shop.example', 'Ada', 'finance', $3, now(), now(), $4)`
+	b.Exec(join, first, b.tenant, nil, b.Clock.Now())
+	b.Exec(join, second, b.tenant, "hash", nil)
+	b.Exec(join, uuid.Must(uuid.NewV7()), b.Tenant(), nil, b.Clock.Now()) // of another tenant
+	const say = `INSERT INTO transfer_approvals (transfer_id, member_id, tenant_id, decision, decided_at) VALUES ($1, $2, $3, 'approve', now())`
+
+	p := b.waiting(2)
+	_, err := b.decide(p, first, transfer.Approve)
+	require.NoError(t, err)
+	a, err := b.decide(p, second, transfer.Approve)
+	require.NoError(t, err, "said already")
+	require.Len(t, a.Decisions, 1)
+	_, err = b.decide(p, second, transfer.Reject)
+	require.ErrorIs(t, err, transfer.ErrDecided)
+	_, err = b.Pool.Exec(b.ctx, say, p.ID, second, b.tenant)
+	require.ErrorContains(t, err, "23514")
+	a, err = b.decide(p, uuid.New(), transfer.Approve)
+	require.NoError(t, err)
+	require.Nil(t, a.Awaiting)
+
+	o := order("60.00")
+	o.Maker = transfer.Maker{Member: first, By: checker}
+	b.fund("100.00")
+	s, err := b.svc.Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
+	require.NoError(t, err)
+	p = b.get(accepted(t, s).MerchantTxRef)
+	_, err = b.decide(p, second, transfer.Approve)
+	require.ErrorIs(t, err, transfer.ErrOwnTransfer)
+	_, err = b.Pool.Exec(b.ctx, say, p.ID, second, b.tenant)
+	require.ErrorContains(t, err, "23514")
+}
+
 // What awaits approval is listed by that, with any other filter.
 func TestListOfWhatAwaits(t *testing.T) {
 	b := setup(t)
