@@ -19,17 +19,17 @@ export function approval(t, a, path, session, reload) {
       ['Approvals', `${given} of ${a.approvalsNeeded}`], ['Asked for by', a.madeBy ? a.madeByEmail : 'An API key'], ['Waits until', a.expiresAt && time(a.expiresAt)], ['Approved', a.approvedAt && time(a.approvedAt)],
     ]),
     a.decisions.length > 0 && h('div', { class: 'table' }, table('Decisions', [
-      { name: 'Member', head: true, loose: true, value: (d) => d.email }, { name: 'Decision', value: (d) => badge(d.decision === 'approve' ? 'approved' : 'rejected') },
+      { name: 'Member', head: true, loose: true, value: (d) => d.email || 'Your own system' }, { name: 'Decision', value: (d) => badge(d.decision === 'approve' ? 'approved' : 'rejected') },
       { name: 'When', value: (d) => time(d.decidedAt) },
     ], a.decisions)),
     a.awaiting && decide(t, a, path, session, reload));
 }
 
 function decide(t, a, path, session, reload) {
-  const own = a.decisions.find((d) => d.memberId === session.member.id);
+  const own = a.decisions.find((d) => d.email === session.member.email);
   const why = !session.may('finance') ? 'Members with the role finance decide, and the owner.'
     : own ? `You have ${own.decision === 'approve' ? 'approved' : 'rejected'} it. A decision cannot be taken back.`
-      : a.madeBy === session.member.id ? 'You asked for this transfer: another member decides.' : '';
+      : a.madeByEmail === session.member.email ? 'You asked for this transfer: another member decides.' : '';
   if (why) return h('p', { class: 'dim' }, why);
   const act = (verb, text, done, danger) => button(verb + '…', async () => {
     const what = `${naira(t.amount)} to account ${t.accountNumber} at ${t.bankName || 'bank ' + t.bankCode}. ${await holder(t)}`;
