@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -24,6 +28,20 @@ func start(bin, dir, name string, settings map[string]string, args ...string) (*
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
 	return supervise.Start(cmd, supervise.Options{Name: name, Log: filepath.Join(dir, name+".log")})
+}
+
+// logged waits until a process has logged what the expression matches, and returns its group.
+func logged(ctx context.Context, p *supervise.Process, line *regexp.Regexp) (text string, err error) {
+	err = p.Await(ctx, startLimit, func(context.Context) error {
+		b, err := os.ReadFile(p.Log)
+		found := line.FindSubmatch(b)
+		if err != nil || found == nil {
+			return fmt.Errorf("it has not logged %s", line)
+		}
+		text = string(found[1])
+		return nil
+	})
+	return text, err
 }
 
 // noProc is why a figure is not there: only Linux shows what processes use.

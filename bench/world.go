@@ -6,7 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -128,32 +128,34 @@ func readIndexes(ctx context.Context, pool *pg.Pool) error {
 	return patiently(ctx, pool, "SELECT pg_prewarm(i.indexrelid, 'read') FROM pg_index i JOIN pg_stat_user_tables t ON t.relid = i.indrelid JOIN pg_class c ON c.oid = i.indexrelid WHERE c.relkind = 'i'")
 }
 
-func (w *world) startRoles(ctx context.Context) error {
-	addrs := make([]string, 3)
-	for i := range addrs {
-		port, err := supervise.FreePort()
-		if err != nil {
-			return err
-		}
-		addrs[i] = "127.0.0.1:" + strconv.Itoa(port)
-	}
-	w.bankAddr, w.apiAddr = addrs[0], addrs[1]
-	w.settings["AJO_PROVIDER_URL"], w.settings["AJO_HTTP_ADDR"] = "http://"+w.bankAddr, w.apiAddr
-	var err error
+// The roles listen on ports that the kernel gives them, and log which: one that was looked for
+// before could be another process's by the time that it is needed.
+var (
+	bankListens = regexp.MustCompile(`Fake bank \(and NIN service\): http://(\S+)`)
+	apiListens  = regexp.MustCompile(`"the API listens","url":"http://([^"]+)"`)
+	workerRuns  = regexp.MustCompile(`"(the worker runs)"`)
+	opsListens  = regexp.MustCompile(`profiles are served","address":"([^"]+)"`)
+)
+
+const anyPort = "127.0.0.1:0"
+
+func (w *world) startRoles(ctx context.Context) (err error) {
 	bank := maps.Clone(w.settings)
 	bank["GOGC"] = "400" // it stands for another machine: what it takes of this one is to be little
-	if w.bank, err = start(w.bin, w.dir, "fakebank", bank, "fakebank", "--addr", w.bankAddr, "--webhook-url", "", "--payout-delay", "0s"); err != nil {
+	if w.bank, err = start(w.bin, w.dir, "fakebank", bank, "fakebank", "--addr", anyPort, "--webhook-url", "", "--payout-delay", "0s"); err != nil {
 		return err
 	}
-	if err = w.bank.Await(ctx, startLimit, supervise.Listening(w.bankAddr)); err != nil {
+	if w.bankAddr, err = logged(ctx, w.bank, bankListens); err != nil {
 		return err
 	}
-	w.settings["AJO_OPS_ADDR"] = addrs[2]
+	w.settings["AJO_PROVIDER_URL"], w.settings["AJO_HTTP_ADDR"], w.settings["AJO_OPS_ADDR"] = "http://"+w.bankAddr, anyPort, anyPort
 	if w.api, err = start(w.bin, w.dir, "api", w.settings, "api"); err != nil {
 		return err
 	}
-	w.ops[w.api] = addrs[2]
-	if err = w.api.Await(ctx, startLimit, supervise.Listening(w.apiAddr)); err != nil {
+	if w.ops[w.api], err = logged(ctx, w.api, opsListens); err != nil {
+		return err
+	}
+	if w.apiAddr, err = logged(ctx, w.api, apiListens); err != nil {
 		return err
 	}
 	w.worker, err = w.startWorker(ctx, "worker")
@@ -162,18 +164,16 @@ func (w *world) startRoles(ctx context.Context) error {
 
 // startWorker starts a worker more, and waits until it runs. It ends with the world.
 func (w *world) startWorker(ctx context.Context, name string, args ...string) (*supervise.Process, error) {
-	port, err := supervise.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	addr := "127.0.0.1:" + strconv.Itoa(port)
-	w.settings["AJO_OPS_ADDR"] = addr
 	p, err := start(w.bin, w.dir, name, w.settings, append([]string{"worker"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	w.ops[p] = addr
-	return p, p.Await(ctx, startLimit, p.Logged("the worker runs"))
+	w.ops[p] = "" // from here on it ends with the world
+	if _, err := logged(ctx, p, workerRuns); err != nil {
+		return p, err
+	}
+	w.ops[p], err = logged(ctx, p, opsListens)
+	return p, err
 }
 
 // stopWorkers ends all workers in their own time.
