@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,13 +153,17 @@ func TestAlertsOfSpool(t *testing.T) {
 	a.look(roles)
 	a.must("AjoEventsRefused")
 
-	// The disk changes a byte of the oldest record.
+	// The disk changes a byte of the newest record: the oldest may have been read before.
 	segments, err := filepath.Glob(filepath.Join(a.settings["AJO_SPOOL_DIR"], "*.spool"))
 	require.NoError(t, err)
 	require.NotEmpty(t, segments) // each attempt to drain them begins another
-	f, err := os.OpenFile(segments[0], os.O_WRONLY, 0)
+	slices.Sort(segments)
+	last := segments[len(segments)-1]
+	info, err := os.Stat(last)
 	require.NoError(t, err)
-	_, err = f.WriteAt([]byte{'!'}, 5000)
+	f, err := os.OpenFile(last, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte{'!'}, info.Size()-5000)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	begun := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
@@ -176,7 +181,7 @@ func TestAlertsOfSpool(t *testing.T) {
 	require.Contains(t, a.follow("AjoEventsRefused", "ajo reconcile"), "missing_event")
 	a.follow("AjoSpoolDamaged", "ajo reconcile", "<its time>", begun)
 	require.Equal(t, len(p.txs), a.count(`SELECT count(*) FROM inbound_events WHERE authentic`))
-	require.NoError(t, os.Rename(strings.Replace(segments[0], ".spool", ".damaged", 1), filepath.Join(t.TempDir(), "kept")))
+	require.NoError(t, os.Rename(strings.Replace(last, ".spool", ".damaged", 1), filepath.Join(t.TempDir(), "kept")))
 	a.eventually("a look at the folder", func() bool { return sample(scrape(roles["api"]), "ajo_spool_damaged_segments") == 0 })
 	a.startWorker("")
 	a.eventually("the postings", func() bool { return p.progress().posted == len(p.txs) })
