@@ -214,11 +214,7 @@ func (o *overs) arrive(ctx context.Context, tx pg.Tx, b book, now time.Time, cre
 // allowReleased counts what an operator has released of a limit among the deposits of its day, as
 // all of it leaves them with its credit.
 func allowReleased(ctx context.Context, tx pg.Tx, now time.Time, h Hold) error {
-	b, err := lockTotals(ctx, tx, []uuid.UUID{h.AccountID})
-	if err != nil {
-		return err
-	}
-	t, err := b.of(h.AccountID)
+	t, err := lockTotal(ctx, tx, h.AccountID)
 	if err != nil {
 		return err
 	}

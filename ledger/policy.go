@@ -45,11 +45,7 @@ func FindPolicyHold(ctx context.Context, q pg.Querier, entry uuid.UUID) (*Policy
 // SetPolicyHold holds so much of a payment that is in the balance, in place of what its policy
 // holds of it; zero: nothing.
 func SetPolicyHold(ctx context.Context, tx pg.Tx, now time.Time, h PolicyHold) error {
-	b, err := lockTotals(ctx, tx, []uuid.UUID{h.AccountID})
-	if err != nil {
-		return err
-	}
-	t, err := b.of(h.AccountID)
+	t, err := lockTotal(ctx, tx, h.AccountID)
 	if err != nil {
 		return err
 	}

@@ -186,6 +186,15 @@ func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, erro
 	return readTotals(rows)
 }
 
+// lockTotal locks the balance row of one account.
+func lockTotal(ctx context.Context, tx pg.Tx, account uuid.UUID) (*totals, error) {
+	b, err := lockTotals(ctx, tx, []uuid.UUID{account})
+	if err != nil {
+		return nil, err
+	}
+	return b.of(account)
+}
+
 const selectTotals = `
 		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_head, coalesce(held, 0), held_until, coalesce(held_over, 0)
 		FROM ledger_balances`

@@ -9,12 +9,11 @@ import (
 	"ajo/internal/secret"
 )
 
-// Stands refuses what a request asks for when its credential has ended since it came, as it may
+// stands refuses what a request asks for when its credential has ended since it came, as it may
 // while the request waits for the bank, a lock or a turn: the key, or the session of the token,
 // with the member's role. In a transaction the member's row stays as it is until that ends, so
-// whoever is removed before it commits does nothing more. [ErrUnauthorized], [ErrSuspended]; a
-// refusal that names the role.
-func (s *Service) Stands(ctx context.Context, q pg.Querier, t Tenant, token secret.Redacted, need Role) error {
+// whoever is removed before it commits does nothing more.
+func (s *Service) stands(ctx context.Context, q pg.Querier, t Tenant, token secret.Redacted, need Role) error {
 	now := s.Clock.Now()
 	if t.Key.ID != uuid.Nil {
 		err := q.QueryRow(ctx, `
@@ -45,7 +44,9 @@ func (s *Service) Stands(ctx context.Context, q pg.Querier, t Tenant, token secr
 	return t.Member.Allows(need)
 }
 
-// Standing is [Service.Stands] for a use case that has waited, and asks in its own transaction.
+// Standing is the check for a use case that has waited, which makes it in its own transaction:
+// [ErrUnauthorized], [ErrSuspended], or a refusal that names the role, where the credential has
+// ended or its role is another since the request came.
 func (s *Service) Standing(t Tenant, token secret.Redacted, need Role) func(context.Context, pg.Querier) error {
-	return func(ctx context.Context, q pg.Querier) error { return s.Stands(ctx, q, t, token, need) }
+	return func(ctx context.Context, q pg.Querier) error { return s.stands(ctx, q, t, token, need) }
 }
