@@ -97,6 +97,11 @@ func TestChangesWaitForOneAnother(t *testing.T) {
 			exec(tx, `SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, o.id)
 			exec(tx, `UPDATE members SET removed_at = now(), password_hash = NULL WHERE id = $1`, o.dora.ID)
 		}, func(o *others) error { return err(b.SetRole(ctx, o.id, o.dora.ID, string(Viewer), bySession)) }, ErrNotJoined, "members.role", 0},
+		{"a member who is removed while what they asked for is stored", func(tx pg.Tx, o *others) {
+			exec(tx, `UPDATE members SET removed_at = now(), password_hash = NULL, totp_secret = NULL, totp_confirmed_at = NULL, totp_last_step = NULL WHERE id = $1`, o.bola.ID)
+		}, func(o *others) error {
+			return pg.InTx(ctx, b.Env.Pool, func(tx pg.Tx) error { return b.Standing(Tenant{}, o.bolas.Token, Finance)(ctx, tx) })
+		}, ErrUnauthorized, "members.remove", 0},
 	} {
 		require.ErrorIs(t, b.Meanwhile(func(tx pg.Tx) error { c.change(tx, o); return nil }, func() error { return c.call(o) }), c.want, c.what)
 		require.Equal(t, c.times, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE tenant_id = $1 AND action = $2`, o.id, c.logged), c.what)
