@@ -37,6 +37,7 @@ func PostBookTransfer(ctx context.Context, tx pg.Tx, now time.Time, b BookTransf
 	if available.Cmp(b.Amount) < 0 {
 		return debit, credit, ErrInsufficientFunds
 	}
+	now = locked.dated(now, b.From, b.To)
 	side := func(account uuid.UUID, d Direction) (row, error) {
 		t, err := locked.of(account)
 		if err != nil {

@@ -94,8 +94,8 @@ func (f Filter) count(ctx context.Context, q pg.Querier, account uuid.UUID) (*pa
 	return pg.Total(ctx, q, cut == 0, countSQL, account, begin, page.CountLimit+1, end, f.from(), f.to(), f.Direction, f.Status)
 }
 
-// clockSlack is by how much the order of an account's entries may disagree with their times: each
-// was told its time by the clock of the process that posted it. It is far more than these differ.
+// clockSlack is by how much the order of an account's entries may disagree with their times. It
+// does so only after a clock that was far ahead was set right ([totals.dated]).
 const clockSlack = time.Hour
 
 // span returns places of the account that hold every entry of the filter's time between them: begin

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/page"
 	"ajo/internal/pg"
@@ -155,6 +156,52 @@ func TestFilterFindsEntriesOfClocksThatDiffer(t *testing.T) {
 			r.Fatalf("%d of %d found", got, want)
 		}
 	})
+}
+
+// Callers come to an account's lock in another order than their clocks say. Each day adds up all
+// the same, and begins with what the one before it ended with.
+func TestDaysAddUpWhereClocksDiffer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	midnight, err := clock.ParseDay("2026-03-01")
+	require.NoError(t, err)
+	var first ledger.Entry
+	for i, off := range []time.Duration{-2 * time.Second, 300 * time.Millisecond, -300 * time.Millisecond, 200 * time.Millisecond} {
+		b.Clock.Set(midnight.Add(off))
+		if e := b.credit(fmt.Sprintf("%d.00", 1<<i)); i == 0 {
+			first = e
+		}
+	}
+	b.Clock.Set(midnight.Add(-time.Second))
+	b.move(first, ledger.EventReverse)
+	b.Clock.Set(midnight.Add(time.Hour))
+	day := func(f ledger.Filter) (opening, closing string) {
+		begin, err := ledger.BalanceAt(b.ctx, b.Pool, b.account, f.From)
+		require.NoError(t, err)
+		var lines []ledger.Line
+		sum := begin
+		for l, err := range ledger.Lines(b.ctx, b.Pool, b.account, f, 100) {
+			require.NoError(t, err)
+			if lines = append(lines, l); l.Entry.Direction == ledger.Credit {
+				sum = sum.Add(l.Entry.Amount)
+			} else {
+				sum = sum.Sub(l.Entry.Amount)
+			}
+		}
+		end, err := f.Closing(b.ctx, b.Pool, b.account, begin, lines, b.Clock.Now())
+		require.NoError(t, err)
+		require.Equal(t, sum.String(), end.String(), "the lines of %+v", f)
+		return begin.String(), end.String()
+	}
+	_, ended := day(ledger.Filter{To: midnight})
+	begun, _ := day(ledger.Filter{From: midnight})
+	require.Equal(t, ended, begun)
+	require.Equal(t, "14.00", b.balance())
+	b.verify()
+
+	// a clock that was hours ahead, and set right, takes no entry along
+	b.Clock.Advance(-3 * time.Hour)
+	require.Equal(t, b.Clock.Now(), b.credit("1.00").CreatedAt)
 }
 
 // From the end the pages hold the same lines, each once, turned round.

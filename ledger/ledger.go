@@ -167,6 +167,7 @@ type totals struct {
 	ProvisionalCredits money.Amount `pg:"provisional,numeric"`
 	LastSeq            int64        `pg:"seq"`
 	Head               []byte       `pg:"head"` // nil while the chain has no entry
+	LastAt             *time.Time   `pg:"last_at"`
 	changed            bool         // since it was locked
 	recall             *recallChange
 	Held               money.Amount // by open holds

@@ -144,11 +144,36 @@ func (t *totals) append(p Posting, d Direction, now time.Time) row {
 }
 
 func (t *totals) next(e Entry, contra SystemAccount) row {
-	e.ID, e.Currency = uuid.Must(uuid.NewV7()), money.Currency
+	e.ID, e.Currency, e.CreatedAt = uuid.Must(uuid.NewV7()), money.Currency, t.dated(e.CreatedAt)
 	t.LastSeq++
+	t.LastAt = &e.CreatedAt
 	r := row{Entry: e, TenantID: t.TenantID, AccountID: t.AccountID, Seq: t.LastSeq, Running: t.net(), Contra: contra}
 	t.chain(&r)
 	return r
+}
+
+// clockStep is by how much the time of an entry may be before that of the account's last one, and
+// is then that one's. What is further back is a clock that was set right.
+const clockStep = time.Hour
+
+// dated is the time of the account's next entry, which is posted now. A caller reads its clock
+// before it waits for the lock, and clocks differ a little: without this, an entry could belong to
+// the day before the last one's, and neither day's lines would lead to its closing balance.
+func (t *totals) dated(now time.Time) time.Time {
+	if t.LastAt != nil && t.LastAt.After(now) && t.LastAt.Sub(now) <= clockStep {
+		return *t.LastAt
+	}
+	return now
+}
+
+// dated is the time of entries that are posted now to several accounts and belong to one day.
+func (b book) dated(now time.Time, accounts ...uuid.UUID) time.Time {
+	for _, id := range accounts {
+		if t := b.totals[id]; t != nil {
+			now = t.dated(now)
+		}
+	}
+	return now
 }
 
 // book is what one call changes: the locked totals of its accounts, and the sums by day.
@@ -196,13 +221,13 @@ func lockTotal(ctx context.Context, tx pg.Tx, account uuid.UUID) (*totals, error
 }
 
 const selectTotals = `
-		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_head, coalesce(held, 0), held_until, coalesce(held_over, 0)
+		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_head, last_at, coalesce(held, 0), held_until, coalesce(held_over, 0)
 		FROM ledger_balances`
 
 func readTotals(rows pgx.Rows) (book, error) {
 	b := book{map[uuid.UUID]*totals{}, days{}}
 	var t totals
-	into := []any{&t.AccountID, &t.TenantID, &t.Credits, &t.Debits, &t.ProvisionalCredits, &t.LastSeq, &t.Head, &t.Held, &t.HeldUntil, &t.HeldOver}
+	into := []any{&t.AccountID, &t.TenantID, &t.Credits, &t.Debits, &t.ProvisionalCredits, &t.LastSeq, &t.Head, &t.LastAt, &t.Held, &t.HeldUntil, &t.HeldOver}
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		locked := t
 		locked.Head = bytes.Clone(t.Head)
@@ -242,7 +267,7 @@ var (
 	insertPriced  = pg.Insert[pricedRow]("ledger_entries", 1)
 	updateTotals  = `
 		UPDATE ledger_balances b
-		SET total_credits = m.credits, total_debits = m.debits, provisional_credits = m.provisional, last_seq = m.seq, chain_head = m.head
+		SET total_credits = m.credits, total_debits = m.debits, provisional_credits = m.provisional, last_seq = m.seq, chain_head = m.head, last_at = m.last_at
 		FROM ` + pg.Unnest[totals](1, "m") + `
 		WHERE b.account_id = m.account_id`
 )

@@ -223,6 +223,7 @@ func shareOut(ctx context.Context, tx pg.Tx, now time.Time, payments []*stored) 
 // between are the entries of a movement of a split.
 func (b book) between(from, to uuid.UUID, amount money.Amount, group uuid.UUID, narration string, now time.Time) ([]row, error) {
 	rows := make([]row, 2)
+	now = b.dated(now, from, to)
 	for i, side := range []struct {
 		account   uuid.UUID
 		direction Direction

@@ -126,6 +126,7 @@ CREATE TABLE ledger_balances (
     provisional_credits naira NOT NULL DEFAULT 0 CHECK (provisional_credits >= 0),
     last_seq            bigint NOT NULL DEFAULT 0,
     chain_head          bytea CHECK (octet_length(chain_head) = 32),
+    last_at             timestamptz,
     -- NULL until an account's first recall, so that the rows of nearly all accounts stay short.
     recall_held         naira CHECK (recall_held >= 0),
     recall_reversed     naira CHECK (recall_reversed >= 0),
@@ -144,6 +145,7 @@ COMMENT ON COLUMN ledger_balances.balance IS
 COMMENT ON COLUMN ledger_balances.provisional_credits IS 'part of the balance that the bank has not confirmed, less what the platform takes of it; covers no settlement';
 COMMENT ON COLUMN ledger_balances.last_seq IS 'the newest entry''s position';
 COMMENT ON COLUMN ledger_balances.chain_head IS 'the newest entry''s hash; NULL while there is none';
+COMMENT ON COLUMN ledger_balances.last_at IS 'the newest entry''s time; NULL while there is none. No entry is dated before the one before it';
 COMMENT ON COLUMN ledger_balances.recall_held IS 'part of the balance that the bank may have taken back; covers no settlement';
 COMMENT ON COLUMN ledger_balances.recall_reversed IS 'what the bank has taken back for good, in all';
 COMMENT ON COLUMN ledger_balances.recall_count IS
