@@ -32,7 +32,7 @@ CREATE UNIQUE INDEX reconciliations_window ON reconciliations (kind, window_from
 CREATE INDEX reconciliations_read ON reconciliations (kind, window_to) WHERE status = 'finished';
 CREATE INDEX reconciliations_open ON reconciliations (kind, window_from) WHERE status <> 'finished';
 COMMENT ON TABLE reconciliations IS 'One comparison of the books with the bank''s transaction list: its claim, and its report.';
-COMMENT ON COLUMN reconciliations.kind IS 'periodic; again: a time in which the bank''s list was behind, once more; daily: a look back, once a day; manual: by an operator';
+COMMENT ON COLUMN reconciliations.kind IS 'periodic; again: a time in which the bank''s list was behind, once more; daily: a look back, once a day; manual: by an operator, or of a time that was yet to come';
 COMMENT ON COLUMN reconciliations.leased_until IS 'until then one worker runs it, or it waits';
 COMMENT ON COLUMN reconciliations.read_to IS 'how far an unfinished run has come: whoever takes it over goes on there';
 COMMENT ON COLUMN reconciliations.partial IS 'its report so far';

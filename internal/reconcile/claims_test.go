@@ -76,7 +76,7 @@ func TestWhichRunIsResumed(t *testing.T) {
 	third, fourth := run(kindAgain, "waiting", 3, &now), run(kindAgain, "waiting", 4, &now)
 	var got uuid.UUID
 	require.NoError(t, e.Meanwhile(func(tx pg.Tx) error {
-		_, err := tx.Exec(t.Context(), `UPDATE reconciliations SET status = 'running', leased_until = $2 WHERE id = $1`, third, now.Add(time.Hour))
+		_, err := tx.Exec(t.Context(), `UPDATE reconciliations SET status = 'running', leased_until = $2 WHERE id = $1`, third, now.Add(runLease))
 		return err
 	}, func() error {
 		got, resumed = resume()

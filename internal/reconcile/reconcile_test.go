@@ -410,10 +410,15 @@ func TestReconcileDueOnceAWindow(t *testing.T) {
 	b.Clock.Advance(15 * time.Minute)
 	require.True(t, due())
 
-	b.Clock.Advance(15 * time.Minute)
-	b.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, leased_until)
-		SELECT gen_random_uuid(), kind, window_from + interval '15 minutes', window_to + interval '15 minutes', 'running', $1, $2
-		FROM reconciliations ORDER BY window_to DESC LIMIT 1`, b.Clock.Now(), b.Clock.Now().Add(5*time.Minute))
+	claimed := func(lease time.Duration) {
+		b.Clock.Advance(15 * time.Minute)
+		b.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, leased_until)
+			SELECT gen_random_uuid(), kind, window_from + interval '15 minutes', window_to + interval '15 minutes', 'running', $1, $2
+			FROM reconciliations ORDER BY window_to DESC LIMIT 1`, b.Clock.Now(), b.Clock.Now().Add(lease))
+	}
+	claimed(24 * time.Hour)
+	require.True(t, due(), "by a worker whose clock was ahead")
+	claimed(5 * time.Minute)
 	require.False(t, due(), "another worker has claimed it")
 	b.Clock.Advance(6 * time.Minute)
 	require.True(t, due(), "and has died")
@@ -448,14 +453,21 @@ func TestReconcileCatchesUp(t *testing.T) {
 	}
 	b.Clock.Advance(20 * time.Minute)
 	catchUp()
+	// of a clock that was ahead for a while nothing is left but its reports
+	b.Clock.Advance(24 * time.Hour)
+	catchUp()
+	b.Clock.Advance(15*time.Minute - 24*time.Hour)
+	_, from, to := catchUp()
+	require.Equal(t, testenv.Epoch.Add(15*time.Minute), from, "where the last run ended")
+	require.Equal(t, testenv.Epoch.Add(30*time.Minute), to)
 	for range 24 {
 		b.paySilently("5000.00")
 		b.Clock.Advance(time.Hour)
 	}
 	found, from, to := catchUp()
 	require.Equal(t, 24, found)
-	require.Equal(t, testenv.Epoch.Add(15*time.Minute), from, "where the last run ended")
-	require.Equal(t, testenv.Epoch.Add(24*time.Hour+15*time.Minute), to)
+	require.Equal(t, testenv.Epoch.Add(30*time.Minute), from, "where the last run ended")
+	require.Equal(t, testenv.Epoch.Add(24*time.Hour+30*time.Minute), to)
 
 	b.Clock.Advance(40 * 24 * time.Hour)
 	r, ran, more, err := b.svc.RunDue(b.ctx, 15*time.Minute, 2*time.Hour)

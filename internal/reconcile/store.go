@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,6 +36,21 @@ func (r *comparison) begin(ctx context.Context) error {
 	return err
 }
 
+// clockAhead is from when on a time that is yet to come was written by a clock that has been set
+// right since: each process follows the database's, which another server may have replaced.
+const clockAhead = time.Minute
+
+// outrun has the finished runs of the kind count no more whose windows lie in the future: what they
+// read was yet to come, and no run would be due until then.
+func (r *comparison) outrun(ctx context.Context) error {
+	tag, err := r.pool.Exec(ctx, `UPDATE reconciliations SET kind = 'manual' WHERE kind = $1 AND status = 'finished' AND window_to > $2`,
+		r.report.Kind, r.report.StartedAt.Add(clockAhead))
+	if n := tag.RowsAffected(); err == nil && n > 0 {
+		r.log.ErrorContext(ctx, "the database's clock was ahead: reconciliations of a time that is yet to come do not count", slog.String("alert", "clock"), slog.Int64("runs", n))
+	}
+	return err
+}
+
 // resume takes over a run of the kind that failed, waits for its time, or whose worker has not been
 // heard of for the length of a lease. It goes on where that one broke off.
 func (r *comparison) resume(ctx context.Context) (bool, error) {
@@ -44,10 +60,11 @@ func (r *comparison) resume(ctx context.Context) (bool, error) {
 	failpoint.At("reconcile/before-run-commit")
 	err := r.pool.QueryRow(ctx, `
 		UPDATE reconciliations SET status = 'running', started_at = $2, leased_until = $3, finished_at = NULL
-		WHERE id = (SELECT id FROM reconciliations WHERE kind = $1 AND (status = 'failed' OR (status IN ('running', 'waiting') AND leased_until <= $2))
+		WHERE id = (SELECT id FROM reconciliations WHERE kind = $1 AND (status = 'failed' OR (status IN ('running', 'waiting') AND leased_until <= $2)
+				OR (status = 'running' AND leased_until > $4))
 				ORDER BY window_from, id LIMIT 1 FOR UPDATE)
-			AND (status = 'failed' OR leased_until <= $2)
-		RETURNING id, window_from, window_to, read_to, partial`, r.report.Kind, r.report.StartedAt, lease).
+			AND (status = 'failed' OR leased_until <= $2 OR status = 'running' AND leased_until > $4)
+		RETURNING id, window_from, window_to, read_to, partial`, r.report.Kind, r.report.StartedAt, lease, lease.Add(clockAhead)).
 		Scan(&r.report.ID, &r.report.From, &r.report.To, &readTo, &partial)
 	if pg.IsNoRows(err) {
 		return false, nil
@@ -70,6 +87,9 @@ func (r *comparison) resume(ctx context.Context) (bool, error) {
 // claim takes over a run that was not finished, or else begins the one of the given window, which
 // follows the newest finished one; unless there is none, or another worker has one of the kind.
 func (r *comparison) claim(ctx context.Context, window func(last *time.Time) (from, to time.Time)) (bool, error) {
+	if err := r.outrun(ctx); err != nil {
+		return false, err
+	}
 	if resumed, err := r.resume(ctx); resumed || err != nil {
 		return resumed, err
 	}
