@@ -205,6 +205,33 @@ func TestOneWorkerArchives(t *testing.T) {
 	require.Empty(t, r.Unneeded, "nobody else wrote")
 }
 
+// Attempts that are being archived stay when their deliveries come back meanwhile: a replay would
+// have no place for its next one.
+func TestDeliveriesComeBackBesideAnArchive(t *testing.T) {
+	b := setup(t, 12)
+	b.deliver(b.begin.Add(time.Hour), 5)
+	name := b.name("deliveries", 0)
+	_, err := b.Archive(b.ctx, name)
+	require.NoError(t, err)
+	archived := make(chan error, 1)
+	b.opts.Lease = time.Second
+	store := b.opts.Store
+	beside := b.with(&faulty{Store: store, get: func(_ string, r io.ReadCloser) (io.ReadCloser, error) {
+		go func() {
+			_, err := b.with(store).Archive(b.ctx, b.name("delivery_attempts", 0))
+			archived <- err
+		}()
+		testenv.Eventually(t, time.Minute, "the attempts are archived, or wait to be", func() bool {
+			return len(archived) > 0 || testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'delivery_attempts'::regclass AND NOT granted)`)
+		})
+		return r, nil
+	}})
+	_, err = beside.Restore(b.ctx, name, by)
+	require.NoError(t, err)
+	require.ErrorIs(t, <-archived, archive.ErrWaits)
+	require.Equal(t, []int{5, 5}, []int{b.rows("deliveries"), b.rows("delivery_attempts")})
+}
+
 // While another process' claim lasts, it is left alone; when that process has died, it is taken
 // over.
 func TestClaimOfADeadWorker(t *testing.T) {
@@ -360,6 +387,26 @@ func TestExport(t *testing.T) {
 	require.ErrorIs(t, err, archive.ErrRange)
 	_, err = b.Export(b.ctx, "tenants", b.begin, b.begin.Add(day), by)
 	require.ErrorIs(t, err, archive.ErrPartition)
+
+	// nor is what is archived right before it reads exported as nothing
+	hold, err := b.Pool.Begin(b.ctx)
+	require.NoError(t, err)
+	defer func() { _ = hold.Rollback(b.ctx) }()
+	_, err = hold.Exec(b.ctx, `LOCK TABLE audit_log IN SHARE MODE`)
+	require.NoError(t, err)
+	exported := make(chan error, 1)
+	go func() {
+		_, err := b.Export(b.ctx, "deliveries", b.begin, b.begin.Add(2*day), by)
+		exported <- err
+	}()
+	testenv.Eventually(t, time.Minute, "the export notes itself", func() bool {
+		return testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'audit_log'::regclass AND NOT granted)`)
+	})
+	_, err = b.Archive(b.ctx, b.name("deliveries", 0))
+	require.NoError(t, err)
+	require.NoError(t, hold.Rollback(b.ctx))
+	require.ErrorIs(t, <-exported, archive.ErrArchived)
+
 	require.NoError(t, b.Run(b.ctx))
 	_, err = b.Export(b.ctx, "deliveries", b.begin, b.begin.Add(day), by)
 	require.ErrorIs(t, err, archive.ErrArchived)

@@ -160,6 +160,14 @@ func (s *Service) exportRange(ctx context.Context, store Store, m *Manifest, tab
 			return err
 		}
 		defer func() { _ = tx.Rollback(ctx) }()
+		// none of its partitions leaves from here on: one that left a moment ago is not exported
+		// as if it had no rows
+		if _, err := tx.Exec(ctx, "LOCK TABLE "+table+" IN ACCESS SHARE MODE"); err != nil {
+			return err
+		}
+		if err := refuseArchived(ctx, tx, table, m, ErrArchived); err != nil {
+			return err
+		}
 	}
 	if m.Columns, err = columns(ctx, conn, table); err != nil {
 		return err

@@ -79,6 +79,11 @@ func (s *Service) Restore(ctx context.Context, name string, by audit.By) (*Manif
 // attach makes the partition anew, fills it, and attaches it.
 func (s *Service) attach(ctx context.Context, tx pg.Tx, m *Manifest) error {
 	if m.Table == deliveries {
+		// no partition of theirs leaves its table until this commits, and by then its deliveries
+		// are here
+		if _, err := tx.Exec(ctx, "LOCK TABLE "+attempts+" IN ACCESS SHARE MODE"); err != nil {
+			return err
+		}
 		if err := refuseArchived(ctx, tx, attempts, m, ErrAttempts); err != nil {
 			return err
 		}
@@ -120,9 +125,9 @@ func (s *Service) attach(ctx context.Context, tx pg.Tx, m *Manifest) error {
 }
 
 // refuseArchived refuses if any of the manifest's range of a table is archived.
-func refuseArchived(ctx context.Context, tx pg.Tx, table string, m *Manifest, refusal error) error {
+func refuseArchived(ctx context.Context, q pg.Querier, table string, m *Manifest, refusal error) error {
 	var archived bool
-	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archives WHERE table_name = $1 AND status = 'archived' AND from_id < $3 AND to_id > $2)`,
+	err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM archives WHERE table_name = $1 AND status = 'archived' AND from_id < $3 AND to_id > $2)`,
 		table, m.FromID, m.ToID).Scan(&archived)
 	if err == nil && archived {
 		err = refusal
