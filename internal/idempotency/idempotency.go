@@ -179,7 +179,7 @@ func Reserve(ctx context.Context, tx pg.Tx, now time.Time, r Request) error {
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO idempotency_keys (tenant_id, key, request_hash, leased_until, created_at) VALUES ($1, $2, $3, $4, $5)
-		ON CONFLICT (tenant_id, key) DO UPDATE SET leased_until = excluded.leased_until`, r.tenant, r.key, r.hash[:], now.Add(lease), now)
+		ON CONFLICT (tenant_id, key) DO UPDATE SET leased_until = excluded.leased_until, created_at = excluded.created_at`, r.tenant, r.key, r.hash[:], now.Add(lease), now)
 	return err
 }
 

@@ -205,6 +205,8 @@ func TestReservation(t *testing.T) {
 
 func TestPurge(t *testing.T) {
 	b := setup(t)
+	late := b.request("late", "")
+	b.reserve(late) // by a caller that dies
 	for _, k := range []string{"1", "2", "3"} {
 		b.save(b.request(k, ""), answer)
 		b.Clock.Advance(time.Hour)
@@ -214,12 +216,18 @@ func TestPurge(t *testing.T) {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM idempotency_keys`)
 	}
 	b.Clock.Advance(idempotency.Keep - 3*time.Hour)
-	require.Equal(t, 3, left(10), "kept for seven days")
-	b.Clock.Advance(90 * time.Minute)
-	require.Equal(t, 1, left(1))
-	kept, err := b.begin(b.request("3", ""))
-	require.NoError(t, err)
-	require.NotNil(t, kept)
+	b.reserve(late)
+	require.Equal(t, 4, left(10), "kept for seven days")
+	b.Clock.Advance(30 * time.Minute)
+	require.Equal(t, 3, left(10), "a request is under way again")
+	b.save(late, answer)
+	b.Clock.Advance(time.Hour)
+	require.Equal(t, 2, left(1))
+	for _, r := range []idempotency.Request{b.request("3", ""), late} {
+		kept, err := b.begin(r)
+		require.NoError(t, err)
+		require.NotNil(t, kept)
+	}
 }
 
 // Redis serves a copy; when it is emptied or away, Postgres has the answer.

@@ -130,8 +130,9 @@ func (r Request) with(a Answer, now time.Time) answered {
 	return answered{r.tenant, r.key, r.hash[:], int32(a.Status), a.Body, now}
 }
 
+// saveSQL dates a key by its answer: the reservation of a caller that died may be days older.
 var saveSQL = pg.Insert[answered]("idempotency_keys", 1) + `
-	ON CONFLICT (tenant_id, key) DO UPDATE SET status_code = excluded.status_code, response = excluded.response, leased_until = NULL`
+	ON CONFLICT (tenant_id, key) DO UPDATE SET status_code = excluded.status_code, response = excluded.response, leased_until = NULL, created_at = excluded.created_at`
 
 func saveAll(ctx context.Context, tx pg.Tx, rows []answered) error {
 	if len(rows) == 0 {
