@@ -63,11 +63,12 @@ func (s *Synced) Sync(asked, answered, said time.Time) (offset time.Duration) {
 		return time.Duration(s.offset.Load())
 	}
 	offset = asked.Add(took / 2).Sub(said)
+	corrected := offset
 	if offset.Abs() < Slack {
-		s.offset.Store(0)
-	} else {
-		s.offset.Store(int64(offset))
+		corrected = 0
 	}
+	s.offset.Store(int64(corrected))
+	idOffset.Store(int64(corrected))
 	return offset
 }
 

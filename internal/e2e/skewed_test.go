@@ -246,6 +246,10 @@ func (p *paid) checkSkewed(once []account) {
 	require.Len(t, to, skewedPayouts)
 	sum := money.FromKobo(int64(p.count(`SELECT (sum(balance) * 100)::bigint FROM ledger_balances`)))
 	require.Equal(t, p.bank.Wallet().String(), sum.String())
+	require.Zero(t, p.count(`
+		SELECT count(*) FROM (SELECT id, created_at FROM deliveries UNION ALL SELECT id, received_at FROM inbound_events) r
+		WHERE abs(extract(epoch FROM created_at) - ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint / 1000.0) > 300`),
+		"the log of events is read on by the times in the ids")
 	for _, a := range once {
 		require.Equal(t, 1, p.count(`
 			SELECT count(*) FROM accounts a JOIN account_history h ON h.account_id = a.id AND h.to_status = 'expired'

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/batch"
+	"ajo/internal/clock"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -203,7 +204,7 @@ func fromBank(t provider.Transaction, now time.Time) *inbound {
 	body, _ := json.Marshal(t)
 	return &inbound{
 		eventRow: eventRow{
-			ID: uuid.Must(uuid.NewV7()), Source: sourceReconciliation, TxnRef: t.ID, Amount: &t.Amount, Fee: &t.Fee, Currency: t.Currency,
+			ID: clock.NewID(), Source: sourceReconciliation, TxnRef: t.ID, Amount: &t.Amount, Fee: &t.Fee, Currency: t.Currency,
 			Alias: t.AccountRef, Number: t.AccountNumber, Sender: Clean(t.SenderName), SenderBank: Clean(t.SenderBank), Narration: Clean(t.Narration), Session: Clean(t.SessionID),
 			OccurredAt: &t.Time, ReceivedAt: now,
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/account"
+	"ajo/internal/clock"
 	"ajo/internal/compact"
 	"ajo/internal/errs"
 	"ajo/internal/metrics"
@@ -158,7 +159,7 @@ func verified(*values, InboundRequest, time.Time) error { return nil }
 // read makes the row of an event that was received at the time now. It never fails: what is wrong
 // with an event is part of its row.
 func (s *Service) read(in InboundRequest, now time.Time, verify verifier) *inbound {
-	e := &inbound{eventRow: eventRow{ID: uuid.Must(uuid.NewV7()), Source: sourceWebhook, ReceivedAt: now}, body: in.Body}
+	e := &inbound{eventRow: eventRow{ID: clock.NewID(), Source: sourceWebhook, ReceivedAt: now}, body: in.Body}
 	if e.body == nil { // a request without a body has an empty one; NULL is not stored
 		e.body = []byte{}
 	}

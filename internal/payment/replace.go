@@ -12,6 +12,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
+	"ajo/internal/clock"
 	"ajo/internal/compact"
 	"ajo/internal/errs"
 	"ajo/internal/money"
@@ -404,7 +405,7 @@ func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, 
 	if err != nil {
 		return nil, err
 	}
-	id := uuid.Must(uuid.NewV7())
+	id := clock.NewID()
 	row, err := pg.One(ctx, tx, pgx.RowToStructByPos[eventRow], ErrEventNotFound, replaceSQL,
 		eventID, id, sourceReplacement, replacementID(eventID), kind+":"+eventID.String(), to.Amount, to.Fee, firstHalf(body), compact.Event(body), now)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // that is read later may have a smaller id. A reader that goes by a cursor would miss it. So the
 // log ends before the oldest transaction that may still write an event, and by a margin before now.
 
-// logMargin is by how much the log ends earlier: the clocks of the processes that make ids may
-// differ by it from Postgres'. An alert tells of half of it (ajo_clock_offset_seconds).
+// logMargin is by how much the log ends earlier: what the times in ids ([clock.NewID]) may differ
+// from Postgres' clock. They follow it, but for what its clock moved since the last sync.
 const logMargin = 10 * time.Second
 
 // onlyReads is for how long a transaction that only reads has written nothing: one that writes an

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/clock"
 	"ajo/internal/compact"
 	"ajo/internal/pg"
 	"ajo/internal/work"
@@ -88,7 +89,7 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 func rowsOf(d *NewDelivery, endpoints map[uuid.UUID][]target, now time.Time) ([]queued, error) {
 	var rows []queued
 	add := func(endpoint *uuid.UUID, url string) {
-		q := queued{NewDelivery: *d, ID: uuid.Must(uuid.NewV7()), Status: Pending, EndpointID: endpoint}
+		q := queued{NewDelivery: *d, ID: clock.NewID(), Status: Pending, EndpointID: endpoint}
 		if q.CallbackURL = url; len(rows) > 0 {
 			q.CopyOf = new(rows[0].ID)
 		}

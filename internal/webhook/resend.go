@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/audit"
+	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/pg"
 	"ajo/internal/work"
@@ -30,7 +31,7 @@ func (s *Service) Resend(ctx context.Context, tenant, group uuid.UUID, event Typ
 	if !slices.Contains(Types, event) {
 		return Delivery{}, ErrType
 	}
-	id := uuid.Must(uuid.NewV7())
+	id := clock.NewID()
 	err := pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
 		now := s.clock.Now()
 		var first uuid.UUID
