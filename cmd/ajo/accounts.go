@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -124,7 +123,7 @@ func (t *tool) newDormantCmd() *cobra.Command {
 			if months < 1 {
 				return nil, page.Info{}, errors.New("--months is 1 or more")
 			}
-			return tools.DormantAccounts(ctx, time.Now().AddDate(0, -months, 0), r)
+			return tools.DormantAccounts(ctx, tools.Now().AddDate(0, -months, 0), r)
 		},
 		row: func(d account.Dormant) []field {
 			return []field{

@@ -47,7 +47,7 @@ func parseUntil(s string, now time.Time) (*time.Time, error) {
 // planFreeze is the plan of a freeze; will says whose payouts stop.
 func planFreeze(ctx context.Context, tools *app.Tools, n freeze.New, until, will string) (plan, error) {
 	var err error
-	if n.Until, err = parseUntil(until, time.Now()); err != nil {
+	if n.Until, err = parseUntil(until, tools.Now()); err != nil {
 		return plan{}, err
 	}
 	ends := "They go on when the freeze is lifted."
@@ -133,6 +133,7 @@ func (t *tool) newFreezePayoutsCmd() *cobra.Command {
 
 func (t *tool) newFreezeListCmd() *cobra.Command {
 	var status string
+	var now time.Time
 	return newListCmd(t, listing[freeze.Freeze]{
 		command: command{
 			short: "List freezes, newest first, and suspended tenants",
@@ -142,6 +143,7 @@ lets them go on.`,
 			flags:   func(cmd *cobra.Command) { addChoice(cmd, &status, "status", freeze.Standing, freeze.Ended) },
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]freeze.Freeze, page.Info, error) {
+			now = tools.Now()
 			return tools.Freezes.List(ctx, freeze.Status(status), r)
 		},
 		row: func(f freeze.Freeze) []field {
@@ -150,7 +152,7 @@ lets them go on.`,
 				stops += ", requests too"
 			}
 			state := freeze.Ended
-			if f.Stands(time.Now()) {
+			if f.Stands(now) {
 				state = freeze.Standing
 			}
 			id := f.ID.String()
@@ -183,7 +185,7 @@ func (t *tool) newFreezeLiftCmd() *cobra.Command {
 			if err != nil {
 				return plan{}, err
 			}
-			if !f.Stands(time.Now()) {
+			if !f.Stands(tools.Now()) {
 				return plan{}, freeze.ErrEnded
 			}
 			return plan{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/url"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/freeze"
+	"ajo/internal/limit"
 	"ajo/internal/tenant"
 )
 
@@ -68,4 +70,23 @@ func TestFreezeCommands(t *testing.T) {
 	_, _, err = o.run("freeze", "list", "--status", "x")
 	require.ErrorIs(t, err, freeze.ErrStatus)
 	o.booksAgree()
+}
+
+// An operator's machine whose clock is an hour behind Postgres' neither ends a freeze early nor
+// makes limits start late.
+func TestCommandsGoByPostgresClock(t *testing.T) {
+	o := setup(t)
+	o.Exec(`CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE RETURN pg_catalog.clock_timestamp() + interval '1 hour'`)
+	u, err := url.Parse(o.env["AJO_DATABASE_URL"])
+	require.NoError(t, err)
+	q := u.Query()
+	q.Set("search_path", "public,pg_catalog")
+	u.RawQuery = q.Encode()
+	o.env["AJO_DATABASE_URL"] = u.String()
+	theirs := time.Now().Add(time.Hour)
+	f := decode[freeze.Freeze](o, "freeze", "payouts", "--until", "2h", "--yes", "--reason", "the bank pays twice")
+	set := decode[limit.Set](o, "tenant", "limits", "set", o.tenant.String(), "--max-transfer", "500", "--yes", "--reason", "contract 12")
+	for _, c := range []struct{ want, got time.Time }{{theirs, f.CreatedAt}, {theirs.Add(2 * time.Hour), *f.Until}, {theirs, set.StartsAt}} {
+		require.WithinDuration(t, c.want, c.got, 10*time.Minute)
+	}
 }

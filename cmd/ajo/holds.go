@@ -23,7 +23,7 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 			return f, errors.New("--older is not below zero")
 		}
 		if older > 0 {
-			f.Before = time.Now().Add(-older)
+			f.Before = tools.Now().Add(-older)
 		}
 		f.Source = ledger.HoldSource(source)
 		f.TenantID, err = tenantID(ctx, tools, name)

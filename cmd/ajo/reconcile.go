@@ -41,18 +41,18 @@ reason.`,
 		Example: "  ajo reconcile --from 2026-03-01 --to 2026-03-02 --csv\n  ajo reconcile --from 2h",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			now := time.Now().UTC()
-			start, err := parseWhen("--from", from, now)
-			if err != nil {
-				return err
-			}
-			end := now
-			if to != "" {
-				if end, err = parseWhen("--to", to, now); err != nil {
+			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+				now := tools.Now()
+				start, err := parseWhen("--from", from, now)
+				if err != nil {
 					return err
 				}
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+				end := now
+				if to != "" {
+					if end, err = parseWhen("--to", to, now); err != nil {
+						return err
+					}
+				}
 				r, err := tools.Reconciler.Run(ctx, start, end)
 				if r.Counts[reconcile.MissingEvent] > 0 {
 					noteEnqueued(cmd, tools)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ajo/internal/clock"
+	"ajo/internal/pg"
 )
 
 const (
@@ -16,11 +17,13 @@ const (
 	clockAlert = 2 * time.Second
 )
 
-// syncClock corrects the clock by Postgres'.
-func (c *core) syncClock(ctx context.Context) error {
+// syncClock corrects the role's clock by Postgres'.
+func (c *core) syncClock(ctx context.Context) error { return syncClock(ctx, c.pool, &c.clock, c.log) }
+
+func syncClock(ctx context.Context, pool *pg.Pool, c *clock.Synced, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	conn, err := c.pool.Acquire(ctx) // not part of what is measured
+	conn, err := pool.Acquire(ctx) // not part of what is measured
 	if err != nil {
 		return err
 	}
@@ -30,8 +33,8 @@ func (c *core) syncClock(ctx context.Context) error {
 	if err := conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&said); err != nil {
 		return err
 	}
-	if offset := c.clock.Sync(asked, time.Now(), said); offset.Abs() >= clockAlert {
-		c.log.Error("this machine's clock is off; Postgres' time is used instead, but what Redis keeps for later may run early or late",
+	if offset := c.Sync(asked, time.Now(), said); offset.Abs() >= clockAlert {
+		log.Error("this machine's clock is off; Postgres' time is used instead, but what Redis keeps for later may run early or late",
 			slog.String("alert", "clock"), slog.String("ahead", offset.Round(time.Millisecond).String()))
 	}
 	return nil
@@ -40,11 +43,15 @@ func (c *core) syncClock(ctx context.Context) error {
 // keepClockSynced syncs the clock until the role closes. While Postgres is unavailable the clock
 // keeps its last offset.
 func (c *core) keepClockSynced() {
+	c.closers = append(c.closers, keepClockSynced(c.pool, &c.clock, c.log))
+}
+
+func keepClockSynced(pool *pg.Pool, c *clock.Synced, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		clock.Every(ctx, clockSyncEvery, func() { _ = c.syncClock(ctx) }) // an outage is reported elsewhere
+		clock.Every(ctx, clockSyncEvery, func() { _ = syncClock(ctx, pool, c, log) }) // an outage is reported elsewhere
 	}()
-	c.closers = append(c.closers, func() { cancel(); <-done })
+	return func() { cancel(); <-done }
 }

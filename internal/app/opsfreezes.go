@@ -22,7 +22,7 @@ func opsFreezes(cfg config.Config, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 		defer cancel()
-		list, err := standingFreezes(ctx, cfg)
+		list, err := standingFreezes(ctx, cfg, log)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		w.Header().Set("Cache-Control", "no-store")
@@ -36,13 +36,17 @@ func opsFreezes(cfg config.Config, log *slog.Logger) http.Handler {
 	})
 }
 
-func standingFreezes(ctx context.Context, cfg config.Config) ([]freeze.Freeze, error) {
+func standingFreezes(ctx context.Context, cfg config.Config, log *slog.Logger) ([]freeze.Freeze, error) {
 	pool, err := pg.Open(ctx, cfg.DatabaseURL.Reveal(), 1)
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	s := freeze.Service{Pool: pool, Clock: clock.System}
+	var now clock.Synced // by the machine's clock one may seem to have ended
+	if err := syncClock(ctx, pool, &now, log); err != nil {
+		return nil, err
+	}
+	s := freeze.Service{Pool: pool, Clock: &now}
 	list, _, err := s.List(ctx, freeze.Standing, page.Request{Limit: page.Max})
 	return list, err
 }

@@ -70,6 +70,7 @@ type Tools struct {
 	Prices     *fee.Prices
 	Operators  *operator.Service
 
+	clock    clock.Synced // an operator's machine may be off
 	pool     *pg.Pool
 	box      *secret.Box
 	bank     provider.Bank   // nil without settings
@@ -108,46 +109,50 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
 	t.closers = append(t.closers, t.pool.Close)
+	if err = syncClock(ctx, t.pool, &t.clock, s.Log); err != nil {
+		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
+	}
+	t.closers = append(t.closers, keepClockSynced(t.pool, &t.clock, s.Log)) // the console's tools stay open
 	if !cfg.RedisURL.IsZero() {
 		r, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{Timeout: 2 * time.Second})
 		if err != nil {
 			return fmt.Errorf("AJO_REDIS_URL: %w", err)
 		}
-		t.redis, t.enqueuer = r, tasks.NewEnqueuer(r, clock.System, s.Log)
+		t.redis, t.enqueuer = r, tasks.NewEnqueuer(r, &t.clock, s.Log)
 		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close, work.EnqueueWith(t.pool, t.enqueuer.Enqueue))
 	}
-	o := tenant.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log}
+	o := tenant.Options{Pool: t.pool, Clock: &t.clock, Box: t.box, Log: s.Log}
 	if !cfg.SMTPURL.IsZero() || cfg.MailDir != "" {
 		if o.Mail, err = mailer(cfg); err != nil {
 			return err
 		}
 	}
 	t.Tenants = tenant.New(o)
-	t.Customers = customer.New(customer.Options{Pool: t.pool, Clock: clock.System, Box: t.box, Log: s.Log})
+	t.Customers = customer.New(customer.Options{Pool: t.pool, Clock: &t.clock, Box: t.box, Log: s.Log})
 	if cfg.ProviderURL != "" {
-		client, err := nomba.New(bankOptions(cfg, clock.System, s.Log))
+		client, err := nomba.New(bankOptions(cfg, &t.clock, s.Log))
 		if err != nil {
 			return fmt.Errorf("AJO_PROVIDER_*: %w", err)
 		}
-		t.bank = doubting(client, t.pool, clock.System, s.Log)
+		t.bank = doubting(client, t.pool, &t.clock, s.Log)
 	}
 	delays := cfg.ConfirmDelays
 	if delays == nil {
 		delays = payment.DefaultConfirmDelays
 	}
 	t.Payments = payment.New(payment.Options{
-		Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, ConfirmDelays: delays, ConfirmMinAge: cfg.ConfirmMinAge,
+		Pool: t.pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, ConfirmDelays: delays, ConfirmMinAge: cfg.ConfirmMinAge,
 	})
-	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Bank: t.bank, Clock: clock.System, Log: s.Log, Rechecks: cfg.SettleRechecks})
+	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, Rechecks: cfg.SettleRechecks})
 	t.Reconciler = reconcile.New(reconcile.Options{
-		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: clock.System, Log: s.Log, MinAge: cfg.ConfirmMinAge,
+		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: &t.clock, Log: s.Log, MinAge: cfg.ConfirmMinAge,
 	})
-	t.Operators = &operator.Service{Pool: t.pool, Clock: clock.System, Box: t.box}
-	t.Freezes = &freeze.Service{Pool: t.pool, Clock: clock.System}
-	t.Limits = &limit.Service{Pool: t.pool, Clock: clock.System}
-	t.Prices = &fee.Prices{Pool: t.pool, Clock: clock.System}
-	t.Webhooks = webhook.New(webhook.Options{Pool: t.pool, Clock: clock.System, Box: t.box})
-	if t.archive, err = archiveOf(cfg, t.pool, clock.System, s.Log); err != nil {
+	t.Operators = &operator.Service{Pool: t.pool, Clock: &t.clock, Box: t.box}
+	t.Freezes = &freeze.Service{Pool: t.pool, Clock: &t.clock}
+	t.Limits = &limit.Service{Pool: t.pool, Clock: &t.clock}
+	t.Prices = &fee.Prices{Pool: t.pool, Clock: &t.clock}
+	t.Webhooks = webhook.New(webhook.Options{Pool: t.pool, Clock: &t.clock, Box: t.box})
+	if t.archive, err = archiveOf(cfg, t.pool, &t.clock, s.Log); err != nil {
 		return err
 	}
 	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Transfers.Close, t.Webhooks.Close)
@@ -161,6 +166,9 @@ func (t *Tools) Close() {
 	}
 	t.closers = nil
 }
+
+// Now is the time by Postgres' clock, which what is done goes by.
+func (t *Tools) Now() time.Time { return t.clock.Now() }
 
 // Enqueued reports whether everything since it was last asked has reached Redis. What has not is
 // not lost: a worker's sweep finds it.
@@ -193,7 +201,7 @@ func (t *Tools) Rekey(batch int, progress func(c rekey.Column, looked, sealed in
 	if err := t.CanSeal(); err != nil {
 		return nil, err
 	}
-	return &rekey.Service{Pool: t.pool, Clock: clock.System, Box: t.box, Batch: batch, Progress: progress}, nil
+	return &rekey.Service{Pool: t.pool, Clock: &t.clock, Box: t.box, Batch: batch, Progress: progress}, nil
 }
 
 // RotateSecret gives a tenant a new signing secret ([tenant.Service.RotateWebhookSecret]).
@@ -227,7 +235,7 @@ func (t *Tools) CloseTenant(ctx context.Context, id uuid.UUID, by audit.By) (wai
 	if err != nil || closed {
 		return 0, err
 	}
-	if err := account.ExpireAll(ctx, t.pool, clock.System.Now(), id, "the tenant is closed"); err != nil {
+	if err := account.ExpireAll(ctx, t.pool, t.clock.Now(), id, "the tenant is closed"); err != nil {
 		return 0, err
 	}
 	return t.Tenants.FinishClose(ctx, id, by)
@@ -235,27 +243,27 @@ func (t *Tools) CloseTenant(ctx context.Context, id uuid.UUID, by audit.By) (wai
 
 // Hold returns a hold of any tenant ([ledger.FindAnyHold]).
 func (t *Tools) Hold(ctx context.Context, id uuid.UUID) (ledger.Hold, error) {
-	return ledger.FindAnyHold(ctx, t.pool, clock.System.Now(), id)
+	return ledger.FindAnyHold(ctx, t.pool, t.clock.Now(), id)
 }
 
 // Holds lists the open holds of all tenants ([ledger.ListHolds]).
 func (t *Tools) Holds(ctx context.Context, f ledger.HoldFilter, r page.Request) ([]ledger.AnyHold, page.Info, error) {
-	return ledger.ListHolds(ctx, t.pool, clock.System.Now(), f, r)
+	return ledger.ListHolds(ctx, t.pool, t.clock.Now(), f, r)
 }
 
 // HoldSums sums them up ([ledger.SumHolds]).
 func (t *Tools) HoldSums(ctx context.Context, f ledger.HoldFilter) ([]ledger.HoldSum, error) {
-	return ledger.SumHolds(ctx, t.pool, clock.System.Now(), f)
+	return ledger.SumHolds(ctx, t.pool, t.clock.Now(), f)
 }
 
 // ReleaseHold ends a hold of any tenant ([account.ReleaseHoldByHand]).
 func (t *Tools) ReleaseHold(ctx context.Context, id uuid.UUID, by audit.By) (ledger.Hold, error) {
-	return account.ReleaseHoldByHand(ctx, t.pool, clock.System.Now(), id, by)
+	return account.ReleaseHoldByHand(ctx, t.pool, t.clock.Now(), id, by)
 }
 
 // ClosableAccount returns the account that [Tools.CloseAccount] would close ([account.Closable]).
 func (t *Tools) ClosableAccount(ctx context.Context, id uuid.UUID) (account.Record, error) {
-	return account.Closable(ctx, t.pool, clock.System.Now(), id)
+	return account.Closable(ctx, t.pool, t.clock.Now(), id)
 }
 
 // CloseAccount closes an account by hand ([account.CloseByHand]). A number that the bank may have
@@ -263,7 +271,7 @@ func (t *Tools) ClosableAccount(ctx context.Context, id uuid.UUID) (account.Reco
 // tenant is given a closed number: atBank is the bank's answer, an error where it was not asked or
 // gave none.
 func (t *Tools) CloseAccount(ctx context.Context, id uuid.UUID, by audit.By) (r account.Record, atBank, err error) {
-	r, err = account.CloseByHand(ctx, t.pool, clock.System.Now(), id, by)
+	r, err = account.CloseByHand(ctx, t.pool, t.clock.Now(), id, by)
 	if err != nil || r.Status != account.Provisioning {
 		return r, nil, err
 	}
@@ -290,7 +298,7 @@ func (t *Tools) VerifyLedger(ctx context.Context, reading ledger.Reading) (*ledg
 // today.
 func (t *Tools) TrialBalance(ctx context.Context, at time.Time) (ledger.TrialBalance, error) {
 	if at.IsZero() {
-		at = clock.System.Now()
+		at = t.clock.Now()
 	}
 	return ledger.ReadTrialBalance(ctx, t.pool, clock.Day(at))
 }

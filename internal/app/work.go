@@ -10,7 +10,6 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
-	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/page"
 	"ajo/internal/work"
@@ -19,12 +18,12 @@ import (
 
 // Work returns a page of the pending work ([work.List]).
 func (t *Tools) Work(ctx context.Context, f work.Filter, r page.Request) ([]work.Record, page.Info, error) {
-	return work.List(ctx, t.pool, clock.System.Now(), f, r)
+	return work.List(ctx, t.pool, t.clock.Now(), f, r)
 }
 
 // WorkSummary counts the pending work ([work.Summarize]).
 func (t *Tools) WorkSummary(ctx context.Context) ([]work.Summary, error) {
-	return work.Summarize(ctx, t.pool, clock.System.Now())
+	return work.Summarize(ctx, t.pool, t.clock.Now())
 }
 
 // WorkDetail is an item with what it is about, and its tasks.
@@ -111,7 +110,7 @@ func (t *Tools) RetriableWork(ctx context.Context, id uuid.UUID, kind work.Kind)
 	if err != nil {
 		return nil, err
 	}
-	now := clock.System.Now()
+	now := t.clock.Now()
 	for _, m := range items {
 		if err := m.Retriable(now); err != nil {
 			return nil, err
@@ -132,5 +131,5 @@ func (t *Tools) RetriableWork(ctx context.Context, id uuid.UUID, kind work.Kind)
 
 // RetryWork makes items due now ([work.Retry]); their commit enqueues them.
 func (t *Tools) RetryWork(ctx context.Context, id uuid.UUID, kind work.Kind, by audit.By) ([]work.Record, error) {
-	return work.Retry(ctx, t.pool, clock.System.Now(), id, kind, by)
+	return work.Retry(ctx, t.pool, t.clock.Now(), id, kind, by)
 }
