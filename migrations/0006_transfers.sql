@@ -288,6 +288,18 @@ COMMENT ON COLUMN payout_limits.max_account_day IS 'of an account''s settlements
 COMMENT ON COLUMN payout_limits.max_tenant_day IS 'of all settlements of a day';
 CREATE TRIGGER payout_limits_append_only BEFORE UPDATE OR DELETE ON payout_limits FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
+CREATE TABLE wallets (
+    seq        integer PRIMARY KEY,
+    wallet_id  text NOT NULL CHECK (wallet_id <> ''),
+    host       text NOT NULL CHECK (host <> ''),
+    since      timestamptz NOT NULL
+);
+COMMENT ON TABLE wallets IS 'Our account at the bank that the books are of: as the settings named it until the first account was opened, and where operators have moved them since. Append-only.';
+COMMENT ON COLUMN wallets.seq IS 'the highest counts: a process with other settings does not start';
+COMMENT ON COLUMN wallets.wallet_id IS 'AJO_PROVIDER_ACCOUNT_ID';
+COMMENT ON COLUMN wallets.host IS 'of the bank''s API';
+CREATE TRIGGER wallets_append_only BEFORE UPDATE OR DELETE ON wallets FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
 -- A row is the lock of what it counts.
 CREATE TABLE payout_days (
     tenant_id uuid NOT NULL,

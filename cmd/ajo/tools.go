@@ -28,7 +28,7 @@ func newToolCmds(getenv func(string) string) []*cobra.Command {
 
 func (t *tool) commands() []*cobra.Command {
 	return []*cobra.Command{
-		t.newTransfersCmd(), t.newFreezeCmd(), t.newReviewCmd(), t.newRecallsCmd(), t.newEventsCmd(), t.newAccountsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newPricesCmd(), t.newCustomersCmd(), t.newLedgerCmd(), t.newReconcileCmd(), t.newAuditCmd(), t.newWorkCmd(), t.newArchiveCmd(), t.newRekeyCmd(), t.newStatusCmd(), t.newOperatorsCmd(),
+		t.newTransfersCmd(), t.newFreezeCmd(), t.newReviewCmd(), t.newRecallsCmd(), t.newEventsCmd(), t.newAccountsCmd(), t.newDeliveriesCmd(), t.newTenantCmd(), t.newPricesCmd(), t.newCustomersCmd(), t.newLedgerCmd(), t.newReconcileCmd(), t.newAuditCmd(), t.newWorkCmd(), t.newArchiveCmd(), t.newWalletCmd(), t.newRekeyCmd(), t.newStatusCmd(), t.newOperatorsCmd(),
 	}
 }
 

@@ -326,6 +326,7 @@ func (o *ops) changes() map[string][]string {
 		"operator add":         {"operator", "add", "bola", "--role", "operator"},
 		"operator reset":       {"operator", "reset", o.operator("chidi")},
 		"operator remove":      {"operator", "remove", o.operator("dayo")},
+		"wallet move":          {"wallet", "move", fakebank.DefaultAccountID, "--host", "127.0.0.1"},
 		"rekey":                {"rekey"},
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -105,6 +107,11 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
 	c.keepClockSynced()
+	if !cfg.Sandbox { // whose bank is part of the process
+		if err = transfer.RecordWallet(ctx, c.pool, c.clock.Now(), walletOf(cfg)); err != nil {
+			return nil, fmt.Errorf("AJO_PROVIDER_ACCOUNT_ID, AJO_PROVIDER_URL: %w", err)
+		}
+	}
 	if c.redis, err = redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{Timeout: 2 * time.Second}); err != nil {
 		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
 	}
@@ -156,6 +163,20 @@ func (c *core) openBank() (provider.Bank, error) {
 	}
 	return doubting(client, c.pool, &c.clock, c.log), nil
 }
+
+// walletOf is our account at the bank, by the settings.
+func walletOf(cfg config.Config) transfer.Wallet {
+	w := transfer.Wallet{AccountID: cfg.ProviderAccountID}
+	if u, err := url.Parse(cfg.ProviderURL); err == nil {
+		w.Host = u.Hostname()
+	}
+	return w
+}
+
+// refusing is a bank's connection that none of its calls leaves.
+type refusing struct{ why error }
+
+func (r refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.why }
 
 // bankOptions are how the bank is reached, by the settings.
 func bankOptions(cfg config.Config, c clock.Clock, log *slog.Logger) nomba.Options {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -130,7 +131,14 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	t.Tenants = tenant.New(o)
 	t.Customers = customer.New(customer.Options{Pool: t.pool, Clock: &t.clock, Box: t.box, Log: s.Log})
 	if cfg.ProviderURL != "" {
-		client, err := nomba.New(bankOptions(cfg, &t.clock, s.Log))
+		o := bankOptions(cfg, &t.clock, s.Log)
+		// another account's word is not asked for; what asks no bank goes on
+		if err := transfer.CheckWallet(ctx, t.pool, walletOf(cfg)); errors.Is(err, transfer.ErrWallet) {
+			o.HTTP, o.Retries = &http.Client{Transport: refusing{err}}, -1
+		} else if err != nil {
+			return err
+		}
+		client, err := nomba.New(o)
 		if err != nil {
 			return fmt.Errorf("AJO_PROVIDER_*: %w", err)
 		}
@@ -282,6 +290,16 @@ func (t *Tools) CloseAccount(ctx context.Context, id uuid.UUID, by audit.By) (r 
 		atBank = nil
 	}
 	return r, atBank, nil
+}
+
+// Wallet is our account at the bank that the books are of ([transfer.ReadWallet]).
+func (t *Tools) Wallet(ctx context.Context) (transfer.Wallet, error) {
+	return transfer.ReadWallet(ctx, t.pool)
+}
+
+// MoveWallet makes the books another account's ([transfer.MoveWallet]).
+func (t *Tools) MoveWallet(ctx context.Context, to transfer.Wallet, by audit.By) error {
+	return transfer.MoveWallet(ctx, t.pool, t.clock.Now(), to, by)
 }
 
 // Audit returns a page of what was done by hand ([audit.List]).

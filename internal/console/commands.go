@@ -126,6 +126,7 @@ var Excuses = map[string]string{
 	"archive export":    "for the machine's operators: it copies many rows",
 	"tenant login-link": "it opens a tenant's dashboard as its owner: only for who has the machine",
 	"rekey":             "needs the keys that the machine's operators are changing",
+	"wallet move":       "for the machine's operators, who have stopped all roles",
 }
 
 func dashed(command string) string { return strings.ReplaceAll(command, " ", "-") }

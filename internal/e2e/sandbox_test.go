@@ -187,7 +187,7 @@ func TestSandbox(t *testing.T) {
 }
 
 // Neither mode starts on the other's database, nor the sandbox on a Redis that another service
-// uses.
+// uses, nor anything with another account at the bank than the one that the books are of.
 func TestSandboxKeepsToItsOwn(t *testing.T) {
 	w := newWorld(t)
 	m := w.startSandbox()
@@ -196,6 +196,7 @@ func TestSandboxKeepsToItsOwn(t *testing.T) {
 	c.session = sessionOf(t, c.want(200, "POST", "/auth/login", map[string]string{"email": c.email, "password": c.password}))
 	h := http.Header{"Cookie": {"service_session=" + c.session}, sandbox.ModeHeader: {sandbox.ModeTest}}
 	require.Equal(t, 200, w.send("GET", "/auth/me", nil, h).status)
+	c.want(201, "POST", "/v1/accounts", map[string]string{"externalRef": "shop-1", "name": "Ada Obi"})
 	m.process.Signal(syscall.SIGTERM)
 	require.Zero(t, m.process.exit())
 
@@ -208,6 +209,10 @@ func TestSandboxKeepsToItsOwn(t *testing.T) {
 		wrong = runToEnd(t, w.dir, w.with(map[string]string{"AJO_DATABASE_URL": m.DatabaseURL}), role)
 		require.Equal(t, 1, wrong.code)
 		require.Contains(t, wrong.out, "AJO_DATABASE_URL: it is the sandbox's")
+		// nor on books of another account at the bank
+		wrong = runToEnd(t, w.dir, w.with(map[string]string{"AJO_PROVIDER_ACCOUNT_ID": "another"}), role)
+		require.Equal(t, 1, wrong.code)
+		require.Contains(t, wrong.out, "AJO_PROVIDER_ACCOUNT_ID, AJO_PROVIDER_URL: the books are of another account at the bank")
 	}
 	mixed = maps.Clone(m.settings)
 	mixed["AJO_REDIS_URL"] = w.RedisURL

@@ -72,6 +72,7 @@ func Rules(k Keep) []Rule {
 		{Table: "tier_limits", Kept: "for ever: they say why money was held"},
 		{Table: "prices", Kept: "for ever: they say what a fee was made of"},
 		{Table: "deposit_days", Kept: "for ever: a row a day for an account that was paid, of a tenant with limits of tiers"},
+		{Table: "wallets", Kept: "for ever: they say whose money the books are of"},
 		{Table: "payout_limits", Kept: "for ever: they say why a settlement was refused"},
 		{Table: "payout_days", Kept: "for ever: a row a day for a tenant with limits, and for each of its accounts that paid"},
 		{Table: "freezes", Kept: "for ever: they say why a payout waited"},

@@ -44,6 +44,7 @@ var foreign = []string{"ajo/internal/provider.Bank", "ajo/internal/identity.Chec
 var unsurrounded = map[string][]string{
 	"what is missing is made at the next sight": {
 		"(*ajo/internal/tenant.Service).makeShadow InTx",
+		"ajo/internal/transfer.RecordWallet Exec",
 	},
 	"it passes on a request and its answer, and has nothing of its own to record": {
 		"(*ajo/api.TestMode).send Do",
@@ -110,6 +111,7 @@ var unsurrounded = map[string][]string{
 	},
 	"an operator's word: who got no answer repeats it, and learns that it is done": {
 		"ajo/internal/account.CloseByHand InTx",
+		"ajo/internal/transfer.MoveWallet InTx",
 		"(*ajo/internal/customer.Service).decide InTx",
 		"(*ajo/internal/freeze.Service).Begin InTx",
 		"(*ajo/internal/freeze.Service).Lift InTx",

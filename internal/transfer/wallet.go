@@ -1,0 +1,88 @@
+package transfer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/audit"
+	"ajo/internal/errs"
+	"ajo/internal/pg"
+)
+
+// Wallet is our account at the bank, which all payouts leave and all payments reach. Another one
+// knows none of them: asked about a payout that the first has made, it would not find it, and pay
+// it again.
+type Wallet struct {
+	AccountID string // AJO_PROVIDER_ACCOUNT_ID
+	Host      string // of AJO_PROVIDER_URL: the bank's sandbox may know the same account
+}
+
+func (w Wallet) String() string { return fmt.Sprintf("account %q at %s", w.AccountID, w.Host) }
+
+// Refusals of another wallet.
+var (
+	ErrWallet      = errs.New(errs.Conflict, "the books are of another account at the bank")
+	ErrWalletWaits = errs.New(errs.Unprocessable, "payments or payouts still wait for the word of the account that the books are of")
+)
+
+// CheckWallet refuses a wallet that is not the one that the books are of, if they have one yet:
+// [ErrWallet].
+func CheckWallet(ctx context.Context, q pg.Querier, w Wallet) error {
+	is, err := ReadWallet(ctx, q)
+	if err == nil && is != (Wallet{}) && is != w {
+		err = fmt.Errorf("%w: they are of %s, and this is %s; see ajo wallet move", ErrWallet, is, w)
+	}
+	return err
+}
+
+// ReadWallet is the wallet that the books are of; its zero value before the service first started.
+func ReadWallet(ctx context.Context, q pg.Querier) (Wallet, error) {
+	return pg.One(ctx, q, pgx.RowToStructByPos[Wallet], nil, `SELECT wallet_id, host FROM wallets ORDER BY seq DESC LIMIT 1`)
+}
+
+// recordWalletSQL follows the settings as long as nothing is at the bank: a first start with a
+// typing error binds nobody.
+const recordWalletSQL = `
+	INSERT INTO wallets (seq, wallet_id, host, since)
+	SELECT n.seq + 1, $1, $2, $3 FROM (SELECT coalesce(max(seq), 0) AS seq FROM wallets) n
+	WHERE n.seq = 0 OR (NOT EXISTS (SELECT FROM accounts) AND NOT EXISTS (SELECT FROM wallets w WHERE w.seq = n.seq AND w.wallet_id = $1 AND w.host = $2))
+	ON CONFLICT DO NOTHING`
+
+// RecordWallet is [CheckWallet] for a role that starts: the first makes the books its wallet's, as
+// does each before the first account is opened.
+func RecordWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet) error {
+	if _, err := pool.Exec(ctx, recordWalletSQL, w.AccountID, w.Host, now); err != nil {
+		return err
+	}
+	return CheckWallet(ctx, pool, w)
+}
+
+// MoveWallet makes the books another wallet's. Where that is another account, nothing may wait for
+// the word of the one before: [ErrWalletWaits]. For operators, who have stopped all roles before.
+func MoveWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet, by audit.By) error {
+	return pg.InTx(ctx, pool, func(tx pg.Tx) error {
+		is, err := ReadWallet(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if is.AccountID != "" && is.AccountID != w.AccountID {
+			var payments, payouts int
+			if err := tx.QueryRow(ctx, `
+				SELECT (SELECT count(*) FROM work WHERE kind = 'confirm'),
+					(SELECT count(*) FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.attempt_count > 0)`).Scan(&payments, &payouts); err != nil {
+				return err
+			}
+			if payments+payouts > 0 {
+				return fmt.Errorf("%w: %d payments and %d payouts (ajo work list)", ErrWalletWaits, payments, payouts)
+			}
+		}
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO wallets (seq, wallet_id, host, since) SELECT coalesce(max(seq), 0) + 1, $1, $2, $3 FROM wallets`, w.AccountID, w.Host, now); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("wallet.move", "wallet:"+w.AccountID, struct{ From, To Wallet }{is, w}))
+	})
+}

@@ -1,0 +1,62 @@
+package transfer_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/audit"
+	"ajo/internal/fakebank"
+	"ajo/internal/testenv"
+	"ajo/internal/transfer"
+)
+
+// The books are of one account at the bank. Another one would not know the payout whose answer was
+// lost, and pay it again: a process that names it does not start, and operators cannot move the
+// books there before the first has said what became of it.
+func TestBooksAreOfOneWallet(t *testing.T) {
+	b := setup(t, func(o *transfer.Options) { o.Rechecks = []time.Duration{time.Hour} })
+	ours, other := transfer.Wallet{AccountID: "ours", Host: "bank.example"}, transfer.Wallet{AccountID: "other", Host: "bank.example"}
+	sandbox := transfer.Wallet{AccountID: "ours", Host: "sandbox.bank.example"}
+	start := func(w transfer.Wallet) error { return transfer.RecordWallet(b.ctx, b.Pool, b.Clock.Now(), w) }
+	move := func(w transfer.Wallet) error {
+		return transfer.MoveWallet(b.ctx, b.Pool, b.Clock.Now(), w, audit.By{Actor: "cli:test", Reason: "a test"})
+	}
+	require.NoError(t, transfer.CheckWallet(b.ctx, b.Pool, other), "nobody has started yet")
+	empty := testenv.New(t)
+	for _, w := range []transfer.Wallet{other, ours} {
+		require.NoError(t, transfer.RecordWallet(b.ctx, empty.Pool, b.Clock.Now(), w), "there is no account yet")
+	}
+	require.ErrorIs(t, transfer.CheckWallet(b.ctx, empty.Pool, other), transfer.ErrWallet)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if err := start(ours); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, w := range []transfer.Wallet{other, sandbox} {
+		require.ErrorIs(t, start(w), transfer.ErrWallet)
+		require.ErrorIs(t, transfer.CheckWallet(b.ctx, b.Pool, w), transfer.ErrWallet)
+	}
+
+	b.fund("100.00")
+	b.bank.Faults.Set(pays(fakebank.DropAfter, 1))
+	p := b.settle("100.00")
+	_ = b.svc.Advance(b.ctx, p.ID) // submits it, and loses the answer
+	require.ErrorIs(t, move(other), transfer.ErrWalletWaits)
+	require.NoError(t, move(sandbox), "the same account: the bank has another address")
+	require.NoError(t, start(sandbox))
+	b.run(p)
+	require.ErrorIs(t, move(other), transfer.ErrWalletWaits, "it is asked about once more")
+	b.untilDue(p)
+	require.NoError(t, b.svc.Advance(b.ctx, p.ID))
+	require.NoError(t, move(other))
+	require.ErrorIs(t, start(ours), transfer.ErrWallet)
+	require.NoError(t, start(other))
+	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'wallet.move' AND reason = 'a test'`))
+}
