@@ -110,6 +110,12 @@ AJO_APPROVALS ?= 1000
 test-approvals: build ## Have AJO_APPROVALS (1000) payouts approved, rejected and forgotten at random: none may reach the bank without its approvals
 	AJO_APPROVALS=$(AJO_APPROVALS) bin/ajo stack -- go test ./internal/transfer -run '^TestNoPayoutWithoutItsApproval$$' -count 1 -v -timeout 30m
 
+AJO_CHECKS ?= 1000
+
+.PHONY: test-properties
+test-properties: build ## Try each property of the books AJO_CHECKS (1000) times, with drawn payments, holds, limits and fees (make test: 20)
+	bin/ajo stack -- go test ./ledger ./internal/transfer -count 1 -timeout 60m -rapid.checks=$(AJO_CHECKS)
+
 AJO_HELD_RUNS ?= 50
 
 .PHONY: test-held

@@ -24,8 +24,8 @@ import (
 // How often each kind is called, and how far from a half the probability may be that a call of the
 // one kind takes longer than one of the other. Where they cannot be told apart, it is spread by
 // chance with a deviation of 0.065 at 40 calls and of 0.013 at 1,000: the bounds are five and eight
-// of those away. The short form ends after half of the calls if those are within earlyBound, which
-// of calls that the whole would tell apart hardly any are.
+// of those away. The short form ends after a quarter of the calls if those are within earlyBound,
+// which of calls that the whole would tell apart hardly any are.
 const (
 	shortTiming, shortBound, earlyBound = 40, 0.35, 0.25
 	longBound                           = 0.10
@@ -137,7 +137,7 @@ func (p *timing) compare(what, path string, status int, known, unknown []string)
 	var first string
 	var chance float64
 	all := min(len(known), len(unknown))
-	for _, part := range [][2]int{{0, all / 2}, {all / 2, all}} {
+	for _, part := range [][2]int{{0, all / 4}, {all / 4, all}} {
 		var calls []call
 		for i := part[0]; i < part[1]; i++ {
 			calls = append(calls, call{true, path, known[i]}, call{false, path, unknown[i]})

@@ -21,6 +21,8 @@ import (
 	"ajo/ledger"
 )
 
+func init() { testenv.FewChecks() }
+
 // books is one account under test.
 type books struct {
 	*testenv.Env

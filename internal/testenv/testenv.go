@@ -9,6 +9,7 @@ package testenv
 import (
 	"context"
 	"crypto/sha256"
+	"flag"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -38,6 +39,15 @@ const redisDatabases = 4096
 
 // Passwords cost next to nothing in tests.
 func init() { secret.CheapHashes(true) }
+
+// FewChecks has the properties of a package tried 20 times each, not 100, as each try asks a
+// database a hundred things. Every run draws anew, and -rapid.checks asks for more (make
+// test-properties). It is for the init of a package's tests.
+func FewChecks() {
+	if err := flag.Set("rapid.checks", "20"); err != nil {
+		panic(err)
+	}
+}
 
 // Env is one test's own world.
 type Env struct {

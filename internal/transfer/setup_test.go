@@ -23,6 +23,8 @@ import (
 	"ajo/ledger"
 )
 
+func init() { testenv.FewChecks() }
+
 // The bank's calls that the tests count.
 const (
 	payCall    = "POST /v2/transfers/bank"
