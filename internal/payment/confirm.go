@@ -227,8 +227,10 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	}
 	switch {
 	case !c.recalled():
+	case f.event == ledger.EventConfirm && c.Successes+1 < keptAfter: // nobody is told yet that it is confirmed
+		f.event, f.sender, f.success, f.next, f.Why = "", nil, true, now.Add(s.confirmDelay(0)), whyStillThere
 	case f.event == ledger.EventConfirm:
-		f.open, f.success, f.next, f.Why = true, true, now.Add(s.confirmDelay(0)), whyStillThere
+		f.open, f.watched, f.next, f.Why = true, true, watch(now, now), whyWatched
 	case f.event == ledger.EventHold:
 		f.open = true
 	}

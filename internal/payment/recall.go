@@ -26,16 +26,20 @@ var (
 	ErrNoRecall      = errs.New(errs.Unprocessable, "no recall of this payment is open")
 )
 
-// typeReversal is the event by which the bank says that it has taken a payment back.
-const typeReversal = "payment_reversal"
+// The events by which the bank says that it has taken a payment back, or that it failed. Of one that
+// is posted, both open a recall.
+const (
+	typeReversal = "payment_reversal"
+	typeFailed   = "payment_failed"
+)
 
 // RecallSource is where the claim comes from that the bank has taken a payment back.
 type RecallSource string
 
 // The sources of recalls. None of them is believed: the bank is asked by the transaction's id.
 const (
-	RecallByEvent RecallSource = "event" // a payment_reversal
-	// the bank's list says reversed, refunded or failed
+	RecallByEvent RecallSource = "event" // a payment_reversal or payment_failed
+	// the bank's list, or its record, says reversed, refunded or failed
 	RecallByReconciliation RecallSource = "reconciliation"
 	RecallByOperator       RecallSource = "operator"
 )
@@ -257,12 +261,14 @@ func (s *Service) openPosted(ctx context.Context, tx pg.Tx, events []*posting) e
 // a transaction that has one already, stored as a repeat, may be of a later taking back: it opens
 // the recall again where that may be (mayOpen). A payment that is stored and posted while this
 // commits, which may have to wait for a standby, saw no reversal and is not seen here: an item of
-// work of the reversal itself has another look follow the commit ([Service.openLate]).
+// work of the reversal itself has another look follow the commit ([Service.openLate]). A
+// payment_failed needs no such look: it says nothing of a payment that succeeds later, and before
+// that is confirmed the bank is asked anyway.
 func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
 	var later []work.Item
 	for _, e := range events {
 		e.recalled = uuid.Nil
-		if !e.Authentic || e.Type != typeReversal {
+		if !e.Authentic || e.Type != typeReversal && e.Type != typeFailed {
 			continue
 		}
 		opened, err := s.openRecalls(ctx, tx, RecallByEvent, []string{e.TxnRef})
@@ -273,7 +279,7 @@ func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, i
 			e.recalled = opened[0]
 			continue
 		}
-		if isNew[e.ID] {
+		if isNew[e.ID] && e.Type == typeReversal {
 			later = append(later, work.Item{Kind: work.Confirm, ID: e.ID, DueAt: s.Clock.Now(), Traceparent: e.Traceparent})
 		}
 	}

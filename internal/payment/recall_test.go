@@ -31,7 +31,13 @@ func (b *bundle) confirmed() (uuid.UUID, fakebank.Transaction) {
 // reversal is the bank's event that it has taken a payment back; its record says what it says.
 func (b *bundle) reversal(txn fakebank.Transaction) payment.InboundRequest {
 	b.T.Helper()
-	e := b.bank.Event(fakebank.PaymentReversal, txn)
+	return b.word(fakebank.PaymentReversal, txn)
+}
+
+// word is an event of the bank about a payment.
+func (b *bundle) word(kind string, txn fakebank.Transaction) payment.InboundRequest {
+	b.T.Helper()
+	e := b.bank.Event(kind, txn)
 	e.RequestID = uuid.NewString()
 	body, err := json.Marshal(e)
 	require.NoError(b.T, err)
@@ -60,12 +66,18 @@ func (b *bundle) recalls() [2]string {
 func TestRecallAfterConfirmation(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "state.entry.recalled")
+	t.Run("reversed", func(t *testing.T) { recallAfterConfirmation(t, fakebank.PaymentReversal, "REFUND", "refunded") })
+	t.Run("failed", func(t *testing.T) { recallAfterConfirmation(t, fakebank.PaymentFailed, "PAYMENT_FAILED", "failed") })
+}
+
+func recallAfterConfirmation(t *testing.T, event, status, says string) {
+	t.Parallel()
 	b := setup(t)
 	b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook', webhook_events = '{payment.reversed}' WHERE id = $1`, b.tenant)
 	other, _ := b.confirmed()
 	id, txn := b.confirmed()
-	b.taken(txn, "REFUND")
-	r := b.receive(b.reversal(txn))
+	b.taken(txn, status)
+	r := b.receive(b.word(event, txn))
 	require.Equal(t, payment.CategoryNonPayment, r.Category)
 	require.Equal(t, id, r.Recalled)
 	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
@@ -79,7 +91,7 @@ func TestRecallAfterConfirmation(t *testing.T) {
 	require.Equal(t, "4975.00", balance)
 	require.Equal(t, []string{"credit confirmed", "credit reversed", "debit reversed"}, entries)
 	b.log.Has(t, "alert=recalled")
-	require.Equal(t, "the bank says refunded, after it had confirmed the payment", testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id))
+	require.Equal(t, "the bank says "+says+", after it had confirmed the payment", testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id))
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE event_type = 'payment.reversed' AND transaction_group_id = $1`, id))
 
 	require.NoError(t, b.svc.Confirm(b.ctx, id), "and again changes nothing")
@@ -172,7 +184,9 @@ func TestRecallBeforeThePosting(t *testing.T) {
 			require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls(), "the record says success: it may lag")
 			b.taken(txn, "REFUND")
 			require.Equal(t, time.Duration(-1), b.check(id))
-			require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+			require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
+			_, entries := b.books()
+			require.Equal(t, []string{"credit reversed", "debit reversed"}, entries)
 		})
 	}
 }
@@ -333,10 +347,11 @@ func TestRecallWithoutAnAnswer(t *testing.T) {
 }
 
 // A recall before the confirmation: the bank is asked at once, and its first answer decides as
-// ever; a success needs a second one.
+// ever; a success needs a second one. Until then nobody is told that the payment is confirmed.
 func TestRecallBeforeConfirmation(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	b.tellsAll()
 	id, txn := b.paid()
 	b.taken(txn, "REFUND")
 	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
@@ -349,11 +364,21 @@ func TestRecallBeforeConfirmation(t *testing.T) {
 	id, txn = b.paid()
 	b.receive(b.reversal(txn))
 	require.Equal(t, 30*time.Second, b.check(id))
-	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls(), "confirmed, and still held")
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+	require.Equal(t, "payment.received 4975.00", b.toldOf(id))
 	require.Positive(t, b.check(id))
+	require.Equal(t, "watched", b.recallStatus(id))
 	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
 	_, entries = b.books()
 	require.Equal(t, []string{"credit reversed", "debit reversed", "credit confirmed"}, entries)
+	require.Equal(t, "payment.received 4975.00, payment.confirmed 4975.00", b.toldOf(id))
+
+	id, txn = b.paid()
+	b.receive(b.reversal(txn))
+	require.Positive(t, b.check(id))
+	b.taken(txn, "REFUND")
+	require.Equal(t, time.Duration(-1), b.check(id))
+	require.Equal(t, "payment.reversed 4975.00, payment.received 4975.00", b.toldOf(id))
 }
 
 // A payment under review has nothing that could be held; once a person counts it, it is, until the
