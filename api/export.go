@@ -136,10 +136,13 @@ func sheetOf(t tenant.Tenant, f ledger.Filter, x account.Export) statement.Sheet
 // Refusals of a receipt of what is not final.
 var (
 	errUnconfirmed = errs.New(errs.Unprocessable, "the payment is not confirmed")
+	errRecalled    = errs.New(errs.Unprocessable, "the bank may have taken the payment back")
 	errUnpaid      = errs.New(errs.Unprocessable, "the transfer has not succeeded")
+	errDiffers     = errs.New(errs.Unprocessable, "the bank's record of the transfer says otherwise")
 )
 
-// paymentReceipt is GET /auth/payments/:id/receipt.pdf, an addition: of a confirmed payment.
+// paymentReceipt is GET /auth/payments/:id/receipt.pdf, an addition: of a confirmed payment that is
+// not said to be taken back.
 func (e *edge) paymentReceipt(c *fiber.Ctx) error {
 	id, err := uuid.Parse(pathParam(c, "id"))
 	if err != nil {
@@ -147,26 +150,31 @@ func (e *edge) paymentReceipt(c *fiber.Ctx) error {
 	}
 	return e.sendFile(c, "application/pdf", "pdf", func(ctx context.Context, b *bytes.Buffer) (string, error) {
 		p, err := e.Payments.Timeline(ctx, caller(c).ID, id)
-		if err == nil && p.Status != ledger.Confirmed {
-			err = errUnconfirmed
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return "", err
+		case p.Status != ledger.Confirmed:
+			return "", errUnconfirmed
+		case p.Recalled():
+			return "", errRecalled
 		}
-		return "receipt-" + p.ID.String(), statement.ReceiptPDF(b, statement.PaymentReceipt(caller(c).Name, p.Payment, e.Accounts.Clock.Now()))
+		refunded, underWay := p.Refunded()
+		return "receipt-" + p.ID.String(), statement.ReceiptPDF(b, statement.PaymentReceipt(caller(c).Name, p.Payment, refunded, underWay, e.Accounts.Clock.Now()))
 	})
 }
 
 // transferReceipt is GET /auth/transfers/:merchantTxRef/receipt.pdf, an addition: of a payout that
-// the bank has made.
+// the bank has made, as far as its newest record says.
 func (e *edge) transferReceipt(c *fiber.Ctx) error {
 	return e.sendFile(c, "application/pdf", "pdf", func(ctx context.Context, b *bytes.Buffer) (string, error) {
 		t, err := e.Transfers.Get(ctx, caller(c).ID, pathParam(c, "merchantTxRef"))
-		if err == nil && t.Status != transfer.Success {
-			err = errUnpaid
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return "", err
+		case t.Status != transfer.Success:
+			return "", errUnpaid
+		case t.Differs:
+			return "", errDiffers
 		}
 		return "receipt-" + t.MerchantTxRef, statement.ReceiptPDF(b, payoutReceipt(caller(c).Name, t, e.Accounts.Clock.Now()))
 	})
@@ -200,7 +208,7 @@ func payoutReceipt(from string, t transfer.Transfer, at time.Time) statement.Rec
 		{"VAT", sum(t.VAT)},
 		{"Stamp duty", sum(t.StampDuty)},
 		{"Ordered", t.CreatedAt.In(clock.Lagos).Format("2 Jan 2006 15:04")},
-		{"State", "Paid, by the bank's record"},
+		{"State", "Paid"},
 		{"Reference", t.MerchantTxRef},
 	}}
 }

@@ -97,6 +97,27 @@ type Timeline struct {
 	Timeline  []Step `json:"timeline"`
 }
 
+// Refunded is what went back of the payment to its sender, and what is on its way there.
+func (t *Timeline) Refunded() (done, underWay money.Amount) {
+	for _, s := range t.Timeline {
+		if s.Step != StepRefunded {
+			continue
+		}
+		switch s.Outcome {
+		case "success":
+			done = done.Add(*s.Amount)
+		case "pending", "processing":
+			underWay = underWay.Add(*s.Amount)
+		}
+	}
+	return done, underWay
+}
+
+// Recalled reports whether the bank is asked whether it took the payment back.
+func (t *Timeline) Recalled() bool {
+	return slices.ContainsFunc(t.Timeline, func(s Step) bool { return s.Step == StepRecalled && s.Outcome == "open" })
+}
+
 // maxSteps bounds each kind of steps that a timeline has many of.
 const maxSteps = 100
 

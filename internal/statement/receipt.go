@@ -19,8 +19,9 @@ type Receipt struct {
 	At                 time.Time // when it is made
 }
 
-// PaymentReceipt is that of a payment that is confirmed.
-func PaymentReceipt(tenant string, p ledger.Payment, at time.Time) Receipt {
+// PaymentReceipt is that of a payment that is confirmed, of which so much was refunded to its sender
+// and so much more is on its way there.
+func PaymentReceipt(tenant string, p ledger.Payment, refunded, underWay money.Amount, at time.Time) Receipt {
 	number, confirmed := "", ""
 	if p.AccountNumber != nil {
 		number = *p.AccountNumber
@@ -28,9 +29,15 @@ func PaymentReceipt(tenant string, p ledger.Payment, at time.Time) Receipt {
 	if p.ConfirmedAt != nil {
 		confirmed = day(*p.ConfirmedAt) + " " + hour(*p.ConfirmedAt)
 	}
-	fee, net := "", ""
+	some := func(a money.Amount) string {
+		if !a.IsPositive() {
+			return ""
+		}
+		return naira(a)
+	}
+	net := ""
 	if p.Fee.IsPositive() {
-		fee, net = naira(p.Fee), naira(p.Amount)
+		net = naira(p.Amount)
 	}
 	return Receipt{Title: "Receipt of a payment", Tenant: tenant, Ref: p.ID.String(), Amount: p.GrossAmount, At: at, Facts: [][2]string{
 		{"Received by", tenant},
@@ -40,11 +47,13 @@ func PaymentReceipt(tenant string, p ledger.Payment, at time.Time) Receipt {
 		{"For", p.CustomerName},
 		{"Account", number},
 		{"Account reference", p.AccountRef},
-		{"Bank's fee", fee},
+		{"Bank's fee", some(p.Fee)},
 		{"Credited", net},
+		{"Refunded", some(refunded)},
+		{"Being refunded", some(underWay)},
 		{"Narration", p.Narration},
 		{"Received", day(p.CreatedAt) + " " + hour(p.CreatedAt)},
-		{"Confirmed by the bank", confirmed},
+		{"Confirmed", confirmed},
 		{"Bank's reference", p.ProviderTxnRef},
 		{"Session ID", p.SessionID},
 		{"Payment ID", p.ID.String()},

@@ -22,16 +22,19 @@ func TestReceipt(t *testing.T) {
 		CreatedAt: at, ConfirmedAt: &confirmed, AccountRef: "customer-1", AccountNumber: &number, CustomerName: "Ada Obi",
 	}
 	var b bytes.Buffer
-	require.NoError(t, ReceiptPDF(&b, PaymentReceipt("Ṣadé & Ọmọ Stores", p, at)))
+	require.NoError(t, ReceiptPDF(&b, PaymentReceipt("Ṣadé & Ọmọ Stores", p, money.Must("1000.00"), money.Must("0.25"), at)))
 	pages := textOf(t, b)
 	require.Len(t, pages, 1)
-	for _, want := range []string{"Receipt of a payment", "₦ 12,000.50", "Ọlábísí of a long name", "0123456789", "Bank's fee", "₦ 50.00", "₦ 11,950.50", "Confirmed by the bank", p.ID.String(), "page 1 of 1"} {
+	for _, want := range []string{"Receipt of a payment", "₦ 12,000.50", "Ọlábísí of a long name", "0123456789", "Bank's fee", "₦ 50.00", "₦ 11,950.50", "Refunded", "₦ 1,000.00", "Being refunded", "₦ 0.25", "Confirmed", p.ID.String(), "page 1 of 1"} {
 		require.Contains(t, pages[0], want)
 	}
 	require.NotContains(t, pages[0], "Narration")
 	require.NotContains(t, pages[0], "Session ID")
 	p.Fee, p.SenderBank = money.Zero, ""
 	b.Reset()
-	require.NoError(t, ReceiptPDF(&b, PaymentReceipt("Ada Stores", p, at)))
-	require.NotContains(t, textOf(t, b)[0], "Bank's fee")
+	require.NoError(t, ReceiptPDF(&b, PaymentReceipt("Ada Stores", p, money.Zero, money.Zero, at)))
+	last := textOf(t, b)[0]
+	for _, not := range []string{"Bank's fee", "efunded"} {
+		require.NotContains(t, last, not)
+	}
 }

@@ -11,6 +11,7 @@ package transfer
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"time"
 
@@ -140,18 +141,19 @@ type Transfer struct {
 	ApprovalsNeeded int        `json:"-" pg:"approvals_needed"`
 	MadeBy          *uuid.UUID `json:"-" pg:"made_by"` // the member who asked for it; nil: an API key
 	ApprovalHook    *string    `json:"-" pg:"approval_hook"`
+	Differs         bool       `json:"-"` // the bank's record says otherwise, and nobody has dealt with that yet
 }
 
 const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, t.bank_code, t.account_number,
 	t.attempt_count, t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
 	nullif(t.failure_reason, ''), nullif(t.account_name, ''), nullif(t.bank_name, ''), t.narration, t.paid_amount, t.refund_of,
-	CASE WHEN ` + awaitsApproval + ` THEN 'approval' END`
+	CASE WHEN ` + awaitsApproval + ` THEN 'approval' END, t.differs_since IS NOT NULL`
 
 func (t *Transfer) fields() []any {
 	return []any{
 		&t.ID, &t.TenantID, &t.AccountID, &t.MerchantTxRef, &t.Status, &t.Amount, &t.Currency, &t.AccountRef, &t.BankCode, &t.AccountNumber,
 		&t.AttemptCount, &t.CreatedAt, &t.UpdatedAt, &t.ProviderFee, &t.VAT, &t.StampDuty,
-		&t.FailureReason, &t.AccountName, &t.BankName, &t.Narration, &t.PaidAmount, &t.RefundOf, &t.Awaiting,
+		&t.FailureReason, &t.AccountName, &t.BankName, &t.Narration, &t.PaidAmount, &t.RefundOf, &t.Awaiting, &t.Differs,
 	}
 }
 
@@ -177,6 +179,9 @@ type Options struct {
 	// Fees are the published fees of the bank: what is reserved for a payout whose fee the tenant
 	// bears. Without them nothing is.
 	Fees fee.Tiers
+	// OpenRecall has the bank asked whether it took back the payment of a transaction, which its
+	// record says. nil: the refund of such a payment just waits.
+	OpenRecall func(ctx context.Context, providerTxnRef string) error
 	// Provisional lets credits leave that the bank has not confirmed.
 	Provisional bool
 	// Hooks asks tenants' own systems for approvals, and Box opens the secrets that such questions
