@@ -149,6 +149,10 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	})
 	c.closers = append(c.closers, c.transfers.Close)
 	c.payments.SendBack, c.payments.ExpeditePayouts = c.transfers.RefundByPolicy, c.transfers.ExpediteTx
+	c.transfers.OpenRecall = func(ctx context.Context, ref string) error {
+		_, err := c.payments.OpenRecall(ctx, ref, payment.RecallByReconciliation)
+		return err
+	}
 	c.drain()
 	return c, nil
 }

@@ -149,19 +149,34 @@ func TestMisdirectedMoneyThatStays(t *testing.T) {
 	require.Equal(t, "4975.00", w.inSuspense())
 }
 
-// A refund that has not left when the bank's event comes does not leave.
+// A refund that has not left when the bank takes the payment back does not leave, whether its event
+// says so or its record alone, and before each submission.
 func TestMisdirectedMoneyThatIsTakenBackOnItsWay(t *testing.T) {
-	w := setup(t)
-	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
-	ref, err := w.giveBack(stray)
-	require.NoError(t, err)
-	require.Equal(t, "0.00", w.inSuspense())
-	paid := len(w.bank.Paid())
-	w.reversed(testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`))
-	w.advance(w.transferOf(ref), transfer.Failed)
-	require.Len(t, w.bank.Paid(), paid)
-	require.Equal(t, "4975.00", w.inSuspense())
-	require.Empty(t, w.verify())
+	silently := func(w *world, txn string) {
+		w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { r.Status = fakebank.StatusRefund })
+	}
+	for name, c := range map[string]struct {
+		takes func(w *world, txn string)
+		lost  bool // the first submission
+	}{"by its event": {(*world).reversed, false}, "by its record": {silently, false}, "by its record, later": {silently, true}} {
+		t.Run(name, func(t *testing.T) {
+			w := setup(t)
+			stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+			ref, err := w.giveBack(stray)
+			require.NoError(t, err)
+			require.Equal(t, "0.00", w.inSuspense())
+			id, paid := w.transferOf(ref), len(w.bank.Paid())
+			if c.lost {
+				w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Drop, Next: 1})
+				require.Error(t, w.transfers.Advance(w.ctx, id))
+			}
+			c.takes(w, testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`))
+			w.advance(id, transfer.Failed)
+			require.Len(t, w.bank.Paid(), paid)
+			require.Equal(t, "4975.00", w.inSuspense())
+			require.Empty(t, w.verify())
+		})
+	}
 }
 
 // The bank's event comes after the refund was claimed, while the bank names the holder, or while it

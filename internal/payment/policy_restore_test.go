@@ -1,6 +1,7 @@
 package payment_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,8 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/account"
+	"ajo/internal/fakebank"
 	"ajo/internal/payment"
+	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 )
 
 // A payment was refunded, by its account's policy, then taken back by the bank, and is restored: it
@@ -47,5 +51,36 @@ func TestARestoredPaymentWasRefunded(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{"success 3975.00"}, refunds)
+		done, underWay := shown.Refunded()
+		require.Equal(t, []string{"3975.00", "0.00"}, []string{done.String(), underWay.String()})
+	}
+}
+
+// The bank takes a payment back without an event, weeks after its list of that day was read for the
+// last time, and the tenant refunds it: the bank's record is read before the refund leaves, also
+// before it is submitted again, and the payment is recalled.
+func TestRefundOfWhatTheBankHasTakenBack(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprint("a submission was lost: ", lost), func(t *testing.T) {
+			b := setupPolicy(t, account.Policy{})
+			id, txn := b.pays("5000.00")
+			b.toTheEnd(id, 10)
+			b.Clock.Advance(20 * 24 * time.Hour)
+			require.NoError(t, b.refundByHand(id, ""))
+			refund := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM transfers`)
+			if lost {
+				b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Drop, Next: 1})
+				require.Error(t, b.transfers.Advance(b.ctx, refund))
+			}
+			b.taken(txn, "REFUND")
+			for i := 0; b.DueAt(work.Confirm, id) == nil && i < 10; i++ {
+				b.Clock.Set(later(b.Clock.Now(), *b.DueAt(work.Settle, refund)))
+				require.Error(t, b.transfers.Advance(b.ctx, refund))
+			}
+			require.Equal(t, time.Duration(-1), b.check(id))
+			require.Equal(t, []string{"failed 4975.00 058 0123456789 false"}, b.sent())
+			require.Empty(t, b.bank.Paid())
+			require.Equal(t, "0.00", b.left())
+		})
 	}
 }

@@ -39,6 +39,7 @@ const (
 //	look-up: a holder     submit         -                               -
 //	look-up: refused      failed         -                               -
 //	look-up: another name a refund: failed -                             -
+//	its payment is gone   a refund: failed not again                     -
 //	submission: refused   -              the first: failed; else ask     -
 //	submission: duplicate -              acknowledged, ask again         -
 //	success               -              success                         agrees, or differs
@@ -95,6 +96,14 @@ func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 	}
 	if st.refundName != nil && !sameHolder(*st.refundName, h.AccountName) {
 		return s.conclude(ctx, st, otherHolder)
+	}
+	switch is, err := s.atBank(ctx, st); {
+	case err != nil:
+		return s.postpone(ctx, st, false, err)
+	case is == paymentGone:
+		return s.conclude(ctx, st, takenBack)
+	case is == paymentRecalled:
+		return s.postpone(ctx, st, false, errRecalled)
 	}
 	st.AccountName = h.AccountName
 	return s.submit(ctx, st)
@@ -177,6 +186,12 @@ func (s *Service) hold(ctx context.Context, st *claimed) *work.Held {
 // the reference, its not finding it means nothing, however often it is asked: it is asked on.
 func (s *Service) handleUnknown(ctx context.Context, st *claimed) error {
 	n := st.Unknown + 1
+	if !st.Acknowledged && !st.Early && st.payment == "" && st.Attempts < MaxAttempts && n >= resubmitAfter {
+		var err error
+		if st.payment, err = s.atBank(ctx, st); err != nil {
+			return s.postpone(ctx, st, true, err)
+		}
+	}
 	switch {
 	case st.Acknowledged:
 		if n >= resubmitAfter {

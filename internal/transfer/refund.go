@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"ajo/internal/identity"
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/internal/trace"
 	"ajo/ledger"
 )
@@ -300,6 +302,39 @@ const paymentOf = `CASE WHEN t.refund_of IS NULL THEN '' ELSE (
 // recalledWait puts off a refund of a payment that the bank may have taken back.
 func (s *Service) recalledWait(st *claimed, now time.Time) postponement {
 	return s.postponement(st, now, false, errRecalled)
+}
+
+// atBank asks the bank, before each submission of a refund, what has become of the payment by now:
+// its event may never come, and its list of the payment's day may not be read any more. It is only
+// a question. Without a clear answer nothing is submitted, except where the bank does not know a
+// tenant's payment, which its recall would not believe either.
+func (s *Service) atBank(ctx context.Context, st *claimed) (paymentState, error) {
+	if st.refundOf == nil {
+		return "", nil
+	}
+	var ref string
+	if err := s.Pool.QueryRow(ctx, `SELECT provider_txn_ref FROM ledger_entries WHERE id = $1`, *st.refundOf).Scan(&ref); err != nil {
+		return "", err
+	}
+	misdirected := st.TenantID == suspense.TenantID
+	t, err := s.Bank.Transaction(ctx, ref)
+	switch {
+	case errors.Is(err, provider.ErrUnknown) && !misdirected:
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("ask the bank about the payment that it refunds: %w", err)
+	case t.ID != ref:
+		return "", errStrangersRecord
+	case t.Status == provider.Success:
+		return "", nil
+	case t.Status == provider.Pending:
+		return "", errors.New("the bank says that the payment that it refunds is under way")
+	case misdirected: // it has no recall
+		return paymentGone, nil
+	case s.OpenRecall == nil:
+		return paymentRecalled, nil
+	}
+	return paymentRecalled, s.OpenRecall(ctx, ref)
 }
 
 // sameHolder reports whether the bank's name of a holder can be the payer's: all words of the one
