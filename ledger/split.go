@@ -24,7 +24,7 @@ import (
 //
 // While a recall is open, what is left of the parts is held with their parties. What the bank takes
 // back, they give back as far as it is there. The account bears the rest, as of any money that has
-// moved on.
+// moved on. If the payment is posted again, what a party has kept of it is a part of its new share.
 
 // Split is how a payment is shared out, in the order of its shares.
 type Split struct {
@@ -191,10 +191,18 @@ func shareOut(ctx context.Context, tx pg.Tx, now time.Time, payments []*stored) 
 	if err != nil {
 		return err
 	}
+	had, err := readKeptParts(ctx, tx, ids)
+	if err != nil {
+		return err
+	}
 	var rows []row
 	var list []newPart
 	for i, e := range payments {
 		parts, own := splits[i].Parts(e.kept())
+		for j, x := range splits[i].Shares {
+			rest := parts[j].Left(had[keptPart{e.ID, x.AccountID}])
+			parts[j], own = rest, own.Add(parts[j].Sub(rest))
+		}
 		if slices.Contains(whole, e.ID) || available[e.AccountID].Cmp(e.kept().Sub(own)) < 0 {
 			list = append(list, newPart{e.ID, e.AccountID, e.kept(), nil})
 			continue
@@ -218,6 +226,30 @@ func shareOut(ctx context.Context, tx pg.Tx, now time.Time, payments []*stored) 
 	batch.Queue(insertParts, pg.Columns(list)...)
 	_, err = write(ctx, tx, &batch, b, rows)
 	return err
+}
+
+// keptPart is what an account has kept of a payment, named by its credit.
+type keptPart struct{ Credit, Account uuid.UUID }
+
+const keptPartsSQL = `
+		SELECT c.id, p.account_id, p.amount - p.taken_back FROM unnest($1::uuid[]) AS m (entry) JOIN ledger_entries c ON c.id = ANY(ARRAY[m.entry])
+		JOIN split_parts p ON p.entry_id = ANY(payment_entries(c)) WHERE p.entry_id <> c.id AND p.group_id IS NOT NULL GROUP BY c.id, p.entry_id, p.account_id`
+
+// readKeptParts reads what parties did not give back of payments that were posted before, and that
+// the bank took back then.
+func readKeptParts(ctx context.Context, q pg.Querier, credits []uuid.UUID) (map[keptPart]money.Amount, error) {
+	rows, err := q.Query(ctx, keptPartsSQL, credits)
+	if err != nil {
+		return nil, err
+	}
+	kept := map[keptPart]money.Amount{}
+	var of keptPart
+	var sum money.Amount
+	_, err = pgx.ForEachRow(rows, []any{&of.Credit, &of.Account, &sum}, func() error {
+		kept[of] = kept[of].Add(sum)
+		return nil
+	})
+	return kept, err
 }
 
 // between are the entries of a movement of a split.

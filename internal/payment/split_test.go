@@ -217,7 +217,8 @@ func TestSplitWithAPartyThatHasEnded(t *testing.T) {
 }
 
 // A recall holds the parts where they are; when the bank has taken the payment back they go back,
-// as far as they are there, and when it has not they are free again.
+// as far as they are there, and when it has not they are free again. If it is posted again, it is
+// shared out as before, and what a party has kept of it is a part of its share.
 func TestRecallOfASplit(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		for _, spent := range []string{"0.00", "400.00", "500.00"} {
@@ -257,6 +258,15 @@ func TestRecallOfASplit(t *testing.T) {
 						b.has(own, "497.50", partner)
 						return
 					}
+					b.has("0.00", "0.00", "0.00")
+					b.taken(txn, "SUCCESS")
+					again, err := b.svc.RestoreReversed(b.ctx, id, by)
+					require.NoError(t, err)
+					b.toTheEnd(again.Replacement, 10)
+					b.has(own, "497.50", partner)
+					require.Equal(t, again.Replacement, b.receive(b.reversal(txn)).Recalled)
+					b.taken(txn, "REFUND")
+					b.toTheEnd(again.Replacement, 10)
 					b.has("0.00", "0.00", "0.00")
 				})
 			}
