@@ -129,7 +129,7 @@ type limitHold struct {
 type overs struct {
 	placed  []limitHold
 	ended   []uuid.UUID
-	left    []uuid.UUID // policies' holds that end because their credits leave the balance
+	left    []uuid.UUID // policies' holds that end because their money leaves
 	changes map[uuid.UUID]*heldChange
 	days    map[string]*dayDeposit
 }
@@ -236,6 +236,29 @@ type heldOf struct {
 	Source  HoldSource
 }
 
+// uncountedSQL names credits that no limit has looked at: they were posted before their tenant had
+// any, or held by a policy until they went back to their senders.
+const uncountedSQL = `
+		SELECT e.id FROM ledger_entries e
+		WHERE e.id = ANY($1) AND (NOT EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = e.tenant_id AND l.created_at < e.created_at)
+			OR coalesce((SELECT h.left_with FROM holds h WHERE h.tenant_id = e.tenant_id AND h.account_id = e.account_id AND h.entry_id = e.id ORDER BY h.id DESC LIMIT 1), false))`
+
+// uncounted is which of the credits no limit has looked at.
+func uncounted(ctx context.Context, tx pg.Tx, credits []arrival) (map[uuid.UUID]bool, error) {
+	if len(credits) == 0 {
+		return nil, nil
+	}
+	ids, out := make([]uuid.UUID, len(credits)), map[uuid.UUID]bool{}
+	for i, c := range credits {
+		ids[i] = c.entry.ID
+	}
+	found, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], uncountedSQL, ids)
+	for _, id := range found {
+		out[id] = true
+	}
+	return out, err
+}
+
 // follow ends the holds of credits that have left their accounts' balances, and takes what was
 // allowed of them out of their days. Of those that are confirmed, what is held is no longer
 // provisional.
@@ -263,6 +286,10 @@ func (o *overs) follow(ctx context.Context, tx pg.Tx, b book, left, confirmed []
 			held[h.Entry] = h
 		}
 	}
+	uncounted, err := uncounted(ctx, tx, left)
+	if err != nil {
+		return err
+	}
 	for _, c := range left {
 		t, h := b.totals[c.account], held[c.entry.ID]
 		switch h.Source {
@@ -272,7 +299,9 @@ func (o *overs) follow(ctx context.Context, tx pg.Tx, b book, left, confirmed []
 			o.ended = append(o.ended, h.ID)
 			fallthrough
 		default:
-			o.allow(t, clock.Day(c.entry.CreatedAt), h.Amount.Sub(c.entry.Amount))
+			if !uncounted[c.entry.ID] {
+				o.allow(t, clock.Day(c.entry.CreatedAt), h.Amount.Sub(c.entry.Amount))
+			}
 		}
 		if h.ID != uuid.Nil {
 			o.hold(t, h.Amount.Neg(), c.entry.Status)

@@ -274,6 +274,51 @@ func TestAReleasedCreditLeaves(t *testing.T) {
 	b.verify()
 }
 
+// A credit that no limit has looked at leaves no room in its day when the bank takes it back: one
+// that came before the tenant had limits, and one that a policy held until it went back to its
+// sender. One that the tenant has released of its policy was looked at.
+func TestAnUncountedCreditLeaves(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	before := b.deposit("60.00")[0]
+	b.Clock.Advance(time.Second)
+	b.limitTier(1, "", "100.00", "")
+	kept := func() (e ledger.Entry) {
+		p := posting(b.account, "50.00")
+		p.Tiered, p.Policy = true, &ledger.Policy{Source: ledger.HeldForRefund, Reason: "under"}
+		require.NoError(t, b.tx(func(tx pg.Tx) error {
+			list, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{p})
+			e = list[0]
+			return err
+		}))
+		b.move(e, ledger.EventConfirm)
+		return e
+	}
+	today := func() string {
+		return testenv.Value[money.Amount](b.Env, `SELECT coalesce(sum(allowed), 0) FROM deposit_days WHERE account_id = $1`, b.account).String()
+	}
+	refunded, released := kept(), kept()
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		return ledger.SetPolicyHold(b.ctx, tx, b.Clock.Now(), ledger.PolicyHold{AccountID: b.account, EntryID: refunded.ID})
+	}))
+	hold := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE status = 'open'`)
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		_, err := ledger.ReleaseHold(b.ctx, tx, b.Clock.Now(), b.owner(), hold)
+		return err
+	}))
+	b.deposit("30.00")
+	require.Equal(t, "80.00", today())
+	for _, c := range []struct {
+		ledger.Entry
+		event ledger.Event
+		want  string
+	}{{before, ledger.EventReverse, "80.00"}, {refunded, ledger.EventRecall, "80.00"}, {released, ledger.EventRecall, "30.00"}} {
+		b.move(c.Entry, c.event)
+		require.Equal(t, c.want, today())
+		b.verify()
+	}
+}
+
 // What a tier leaves above its limits is held by a new hold, and the payment keeps its place before
 // those that came after it.
 func TestTierReleasesTheOldestPaymentFirst(t *testing.T) {

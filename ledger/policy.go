@@ -56,11 +56,15 @@ func SetPolicyHold(ctx context.Context, tx pg.Tx, now time.Time, h PolicyHold) e
 	o := newOvers()
 	var id uuid.UUID
 	var amount money.Amount
-	err = tx.QueryRow(ctx, `SELECT id, amount FROM holds WHERE entry_id = $1 AND status = 'open'`, h.EntryID).Scan(&id, &amount)
+	var byPolicy bool
+	err = tx.QueryRow(ctx, `SELECT id, amount, source IN ('policy', 'refund') FROM holds WHERE entry_id = $1 AND status = 'open'`, h.EntryID).Scan(&id, &amount, &byPolicy)
 	switch {
 	case err == nil:
-		o.ended = append(o.ended, id)
-		o.hold(t, amount.Neg(), e.Status)
+		if o.hold(t, amount.Neg(), e.Status); byPolicy && !h.Amount.IsPositive() {
+			o.left = append(o.left, id) // it goes back to its sender, and no limit has looked at it
+		} else {
+			o.ended = append(o.ended, id)
+		}
 	case !pg.IsNoRows(err):
 		return err
 	}
