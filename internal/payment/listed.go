@@ -36,7 +36,13 @@ type Known struct {
 	Problem  string
 	// as the event has them: zero where it cannot be read
 	Amount, Fee money.Amount
+	ReturnedBy  string // of a misdirected one: the refund that pays it back, or has; empty: none
 }
+
+// returnedBy is, as SQL, the refund of a misdirected payment of an event e, whose entry's group is
+// ledger.GroupOf of it.
+const returnedBy = `coalesce(CASE WHEN e.misdirected THEN (SELECT max(t.merchant_tx_ref) FROM ledger_entries l JOIN transfers t ON t.refund_of = ANY(ARRAY[l.id])
+			WHERE l.transaction_group_id = ANY(ARRAY[event_key('suspense:suspense:' || e.id)]) AND l.direction = 'credit' AND t.status NOT IN ('failed', 'refunded')) END, '')`
 
 // entryColumns are an [Entry]'s, of inbound_events e, ledger_entries l and accounts a. Its sums are
 // the ledger's, not the event's.
@@ -55,13 +61,13 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 		return out, nil
 	}
 	rows, err := s.Pool.Query(ctx, `
-		SELECT e.provider_txn_ref, e.id, e.status, e.category, e.error_message, coalesce(e.amount, 0), coalesce(e.fee, 0) FROM `+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
+		SELECT e.provider_txn_ref, e.id, e.status, e.category, e.error_message, coalesce(e.amount, 0), coalesce(e.fee, 0), `+returnedBy+` FROM `+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
 	if err != nil {
 		return nil, err
 	}
 	var k Known
 	var ref string
-	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.EventID, &k.Status, &k.Category, &k.Problem, &k.Amount, &k.Fee}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.EventID, &k.Status, &k.Category, &k.Problem, &k.Amount, &k.Fee, &k.ReturnedBy}, func() error {
 		out[ref] = k
 		return nil
 	}); err != nil {
@@ -107,7 +113,7 @@ func (s *Service) EntriesBetween(ctx context.Context, from, to time.Time, note f
 // (exclusive), by the events' own time, and at most so many of them, by the bank's ids.
 func (s *Service) MisdirectedBetween(ctx context.Context, from, to time.Time, limit int) ([]Misdirection, error) {
 	return pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Misdirection], `
-		SELECT provider_txn_ref, id, amount, fee, occurred_at, received_at FROM inbound_events
+		SELECT provider_txn_ref, id, amount, fee, occurred_at, received_at, `+returnedBy+` FROM inbound_events e
 		WHERE misdirected AND occurred_at >= $1 AND occurred_at < $2 ORDER BY id LIMIT $3`, from, to, limit)
 }
 
@@ -120,12 +126,21 @@ func (s *Service) MisdirectedTakenBack(ctx context.Context, since time.Time, lim
 		WHERE e.misdirected ORDER BY e.id LIMIT $3`, typeReversal, since, limit)
 }
 
+// TakenBack returns the bank's ids of payments that recalls have reversed since a time, at most so
+// many.
+func (s *Service) TakenBack(ctx context.Context, since time.Time, limit int) ([]string, error) {
+	return pg.Collect(ctx, s.Pool, pgx.RowTo[string], `
+		SELECT e.provider_txn_ref FROM recalls r JOIN inbound_events e ON e.id = r.event_id
+		WHERE r.status = 'reversed' AND r.closed_at >= $1 ORDER BY r.event_id DESC LIMIT $2`, since, limit)
+}
+
 // Misdirection is a misdirected payment, whose money the suspense account has.
 type Misdirection struct {
 	TxnRef                 string
 	EventID                uuid.UUID
 	Amount, Fee            money.Amount
 	OccurredAt, ReceivedAt time.Time
+	ReturnedBy             string // as of [Known]
 }
 
 // Unfit says why a record of the list cannot be the payment that it stands for. It is not stored:

@@ -276,6 +276,10 @@ func TestMisdirectedPaymentThatTheBankTookBack(t *testing.T) {
 	}
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM recalls`))
 	id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM inbound_events WHERE provider_txn_ref = $1`, stray.ID)
+	b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, created_at, updated_at, refund_of, refund_name)
+		SELECT gen_random_uuid(), tenant_id, account_id, 'AJR-stray', 'success', amount, '058', '0123456789', 1, created_at, created_at, id, 'Bola Ojo' FROM ledger_entries WHERE kind = 'suspense'`)
+	require.Equal(t, "status_contradicts: the bank says refunded, and it is misdirected, and paid back out of suspense as well: see the refund AJR-stray", said(b.lastHour())[stray.ID])
+	b.Exec(`UPDATE transfers SET status = 'refunded'`)
 	_, err = b.payments.Assign(b.ctx, id, payment.Destination{AccountID: b.account}, byHand)
 	require.NoError(t, err)
 	b.Clock.Advance(30 * time.Second)

@@ -27,8 +27,8 @@ const (
 	itemGap = time.Hour
 	// pendingTooLong is how long the bank's record may be under way before a person must ask why.
 	pendingTooLong = 24 * time.Hour
-	// takenBackFor is how long the record of a misdirected payment that the bank says it took back
-	// is asked for.
+	// takenBackFor is how long the record of a payment that the bank says it took back is asked for:
+	// of a misdirected one, and of one that was reversed for it.
 	takenBackFor = 14 * 24 * time.Hour
 )
 
@@ -84,10 +84,16 @@ func (r *comparison) loadDecided(ctx context.Context) error {
 
 // loadTakenBack has the run ask about misdirected payments of which the bank's event says that it
 // took them back: its list of their days may not be read any more, and its record may lag. A posted
-// one is asked about by its recall.
+// one is asked about by its recall. Once that has reversed it, the bank may pay it after all: each
+// day's run asks.
 func (r *comparison) loadTakenBack(ctx context.Context) error {
-	refs, err := r.payments.MisdirectedTakenBack(ctx, r.report.StartedAt.Add(-takenBackFor), maxQuestions)
+	since := r.report.StartedAt.Add(-takenBackFor)
+	refs, err := r.payments.MisdirectedTakenBack(ctx, since, maxQuestions)
 	r.askAbout(refs)
+	if err == nil && r.report.Kind == kindDaily {
+		refs, err = r.payments.TakenBack(ctx, since, maxQuestions)
+		r.askAbout(refs)
+	}
 	return err
 }
 

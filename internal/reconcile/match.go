@@ -121,12 +121,15 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 }
 
 // notInWallet flags a misdirected payment that the bank took back, or never made: the suspense
-// account has it, and the wallet has not, until somebody assigns it and its confirmation reverses
-// it. There is no entry yet to open a recall of.
+// account has it, or has paid it back, and the wallet has not, until somebody assigns it and its
+// confirmation reverses it. There is no entry yet to open a recall of.
 func (r *comparison) notInWallet(t provider.Transaction, k payment.Known) {
+	where := "it is in suspense, misdirected: assigned, it is reversed"
+	if k.ReturnedBy != "" {
+		where = "it is misdirected, and paid back out of suspense as well: see the refund " + k.ReturnedBy
+	}
 	x := Exception{
-		Kind: Contradicts, EventID: &k.EventID, BooksAmount: &k.Amount, BooksFee: &k.Fee,
-		Detail: fmt.Sprintf("the bank says %s, and it is in suspense, misdirected: assigned, it is reversed", t.Status),
+		Kind: Contradicts, EventID: &k.EventID, BooksAmount: &k.Amount, BooksFee: &k.Fee, Detail: fmt.Sprintf("the bank says %s, and %s", t.Status, where),
 	}.withBank(t)
 	it := item{subject: subject{aboutPayment, t.ID}, exception: &x, effect: k.Fee.Sub(k.Amount), since: &t.Time}
 	if !t.UpdatedAt.IsZero() {
@@ -152,7 +155,7 @@ func (r *comparison) readMisdirected(ctx context.Context, s *slice) error {
 		case !r.mayAsk("absent"):
 			continue
 		}
-		k := payment.Known{EventID: m.EventID, Status: payment.Failed, Category: payment.CategoryMisdirected, Amount: m.Amount, Fee: m.Fee}
+		k := payment.Known{EventID: m.EventID, Status: payment.Failed, Category: payment.CategoryMisdirected, Amount: m.Amount, Fee: m.Fee, ReturnedBy: m.ReturnedBy}
 		t, err := r.askTransaction(ctx, m.TxnRef)
 		switch {
 		case errors.Is(err, provider.ErrUnknown):

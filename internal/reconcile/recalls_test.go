@@ -33,6 +33,14 @@ func TestReconciliationOpensARecall(t *testing.T) {
 	require.Empty(t, r.Exceptions)
 	require.Empty(t, b.dueNow(work.Confirm))
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+
+	// The bank pays it after all, when its list of that day is not read any more.
+	b.Clock.Advance(10 * 24 * time.Hour)
+	b.recorded(txn, "SUCCESS")
+	r, ran, err := b.svc.RunDaily(b.ctx, 72*time.Hour)
+	require.NoError(t, err)
+	require.True(t, ran)
+	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says success, the entry is reversed: see ajo review restore"}, said(r))
 }
 
 // A recall that the window no longer reaches is found by the item that an earlier run left, and one
