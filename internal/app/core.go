@@ -148,11 +148,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional, Fees: c.fees,
 	})
 	c.closers = append(c.closers, c.transfers.Close)
-	c.payments.SendBack, c.payments.ExpeditePayouts = c.transfers.RefundByPolicy, c.transfers.ExpediteTx
-	c.transfers.OpenRecall = func(ctx context.Context, ref string) error {
-		_, err := c.payments.OpenRecall(ctx, ref, payment.RecallByReconciliation)
-		return err
-	}
+	c.payments.SendBack, c.payments.ExpeditePayouts, c.transfers.OpenRecall = c.transfers.RefundByPolicy, c.transfers.ExpediteTx, c.payments.RecallTakenBack
 	c.drain()
 	return c, nil
 }

@@ -43,10 +43,7 @@ func setupPolicy(t *testing.T, p account.Policy, payoutFee ...money.Amount) *pol
 	})
 	t.Cleanup(b.transfers.Close)
 	b.svc.SendBack = b.transfers.RefundByPolicy
-	b.transfers.OpenRecall = func(ctx context.Context, ref string) error {
-		_, err := b.svc.OpenRecall(ctx, ref, payment.RecallByReconciliation)
-		return err
-	}
+	b.transfers.OpenRecall = b.svc.RecallTakenBack
 	b.accounts = account.New(account.Options{Pool: b.Pool, Clock: b.Clock})
 	amount := money.Must("5000.00")
 	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{ExpectedAmount: &amount, Policy: &p})

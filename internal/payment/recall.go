@@ -26,8 +26,8 @@ var (
 	ErrNoRecall      = errs.New(errs.Unprocessable, "no recall of this payment is open")
 )
 
-// The events by which the bank says that it has taken a payment back, or that it failed. Of one that
-// is posted, both open a recall.
+// The events by which the bank says that it has taken a payment back, or that it failed. Of one
+// that is posted, both open a recall.
 const (
 	typeReversal = "payment_reversal"
 	typeFailed   = "payment_failed"
@@ -175,6 +175,13 @@ func (s *Service) OpenRecall(ctx context.Context, providerTxnRef string, source 
 		return uuid.Nil, err
 	}
 	return opened[0], nil
+}
+
+// RecallTakenBack is [Service.OpenRecall] of a payment that the bank's own record says was taken
+// back.
+func (s *Service) RecallTakenBack(ctx context.Context, providerTxnRef string) error {
+	_, err := s.OpenRecall(ctx, providerTxnRef, RecallByReconciliation)
+	return err
 }
 
 // openRecalls is [Service.OpenRecall] within a transaction, for many.

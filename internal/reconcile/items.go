@@ -27,8 +27,8 @@ const (
 	itemGap = time.Hour
 	// pendingTooLong is how long the bank's record may be under way before a person must ask why.
 	pendingTooLong = 24 * time.Hour
-	// takenBackFor is how long the record of a payment that the bank says it took back is asked for:
-	// of a misdirected one, and of one that was reversed for it.
+	// takenBackFor is how long the record of a payment that the bank says it took back is asked
+	// for: of a misdirected one, and of one that was reversed for it.
 	takenBackFor = 14 * 24 * time.Hour
 )
 

@@ -67,6 +67,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/archive.attempt).hold Exec",
 	},
 	"only reads": {
+		"(*ajo/internal/transfer.Service).atBank Transaction",
 		"(*ajo/workers.sweeper).step Overdue",
 		"(*ajo/internal/app.Tools).Work List",
 		"(*ajo/internal/app.Tools).WorkOn Items",

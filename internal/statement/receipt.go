@@ -19,8 +19,8 @@ type Receipt struct {
 	At                 time.Time // when it is made
 }
 
-// PaymentReceipt is that of a payment that is confirmed, of which so much was refunded to its sender
-// and so much more is on its way there.
+// PaymentReceipt is that of a payment that is confirmed, of which so much was refunded to its
+// sender and so much more is on its way there.
 func PaymentReceipt(tenant string, p ledger.Payment, refunded, underWay money.Amount, at time.Time) Receipt {
 	number, confirmed := "", ""
 	if p.AccountNumber != nil {
