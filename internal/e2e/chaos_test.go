@@ -151,6 +151,7 @@ func TestChaosOfPayouts(t *testing.T) {
 	}
 	seed := chaosSeed(t)
 	c := &payoutChaos{settler: newSettler(t), rng: rand.New(rand.NewPCG(seed, 1)), fates: map[string]fate{}, asked: map[*payout]vote{}}
+	c.lookForRaces()
 	c.approvers(needsApproval)
 	c.draw(n)
 	orders := c.payouts

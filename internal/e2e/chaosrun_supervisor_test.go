@@ -45,7 +45,7 @@ func (k *supervisor) run() {
 		k.mu.Lock()
 		settings, version := k.settings, k.version
 		k.mu.Unlock()
-		p := start(k.s.t, k.s.dir, settings, k.role)
+		p := startProgram(k.s.t, k.s.dir, settings, k.s.command([]string{k.role}), []string{k.role})
 		k.mu.Lock()
 		k.p, k.why, k.running = p, "", version
 		leaving := k.leaving

@@ -150,6 +150,7 @@ func newChaosRun(t *testing.T, size size) *chaosRun {
 	s.world = worldOn(env, client, fakebank.Options{
 		RetryDelays: repeat(time.Second, 500), Seed: s.seed | 1, PayoutFee: money.Must("20.00"), PayoutVAT: money.Must("1.50"), PayoutStampDuty: money.Must("50.00"),
 	})
+	s.lookForRaces()
 	s.keepSecret("bank's next webhook secret", nextSecret)
 	for name, value := range chaosSettings {
 		s.settings[name] = value

@@ -125,7 +125,9 @@ func (c *crowd) leave() {
 func TestSlowAndBrokenClients(t *testing.T) {
 	slow, broken := fromEnv(t, "AJO_SLOW_CLIENTS", someSlow), fromEnv(t, "AJO_BROKEN_BODIES", someBroken)
 	each := time.Duration(fromEnv(t, "AJO_CLIENT_TIME", someTime)) * time.Second
-	p := newWorld(t).settle()
+	w := newWorld(t)
+	w.lookForRaces()
+	p := w.settle()
 	p.startWorker("")
 	l := newLoad(p, fromEnv(t, "AJO_CLIENT_RATE", someRate))
 	l.run(time.Second) // connections and caches warm

@@ -131,7 +131,6 @@ func newCrash(t *testing.T, s scenario, points []string, seed uint64) *crash {
 	for name, value := range s.settings {
 		c.settings[name] = value
 	}
-	c.runPlain()
 	return c
 }
 

@@ -52,6 +52,7 @@ func failoversOn(t *testing.T, databaseURL, redisURL string) *failovers {
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	w := worldOn(env, client, fakebank.Options{RetryDelays: repeat(time.Second, 500)})
+	w.lookForRaces()
 	w.settings["AJO_SETTLE_DELAYS"], w.settings["AJO_CONFIRM_MIN_AGE"] = "200ms,500ms,1s", "0s"
 	w.migrate()
 	w.Pool, err = pg.Open(context.Background(), databaseURL, 4)

@@ -17,6 +17,7 @@ import (
 // up, opens an account, is paid, notified and shown; its key and session end when it says so.
 func TestMainJob(t *testing.T) {
 	w := newWorld(t)
+	w.lookForRaces()
 	w.settings["AJO_DATABASE_URL"] = testenv.EmptyDatabase(t)
 	// the entry stays provisional till the test has seen it
 	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.Fail, Status: 503})

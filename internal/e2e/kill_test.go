@@ -104,7 +104,9 @@ func patient() bool { return os.Getenv("AJO_E2E_PATIENT") != "" }
 // code 0 in its time, what the API has answered 200 is stored, a call under way is finished and
 // recorded, and nothing is lost.
 func TestStopUnderLoad(t *testing.T) {
-	p := newWorld(t).settle()
+	w := newWorld(t)
+	w.lookForRaces()
+	p := w.settle()
 	workers := []*process{p.startWorker("ingest,confirm,expire,settle"), p.startWorker("deliver=128")}
 	var paying sync.WaitGroup
 	for range 4 {

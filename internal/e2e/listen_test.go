@@ -22,6 +22,7 @@ func (w *world) listen(c *tenant, args ...string) *process {
 // with the program.
 func TestListen(t *testing.T) {
 	w := newWorld(t)
+	w.lookForRaces()
 	w.settings["AJO_SETTLE_DELAYS"] = "100ms,200ms"
 	w.startAPI()
 	w.startWorker("")

@@ -10,22 +10,22 @@ import (
 	"testing"
 )
 
-// ajo is the path of the built binary; raceFlags are those with which it is built.
-var (
-	ajo       string
-	raceFlags []string
-)
+// ajo is the path of the binary, built as it is shipped.
+var ajo string
 
-// plainProgram builds the binary as it is shipped, for tests that look for nothing but what is left
-// of processes that die, or what one prints that refuses to start: the race detector makes each
-// start several times as dear.
-var plainProgram = sync.OnceValues(func() (string, error) {
+// racingProgram builds the binary with the race detector, which makes all that a process does
+// several times as dear.
+var racingProgram = sync.OnceValues(func() (string, error) {
 	if !raceEnabled {
 		return ajo, nil
 	}
-	program := filepath.Join(filepath.Dir(ajo), "ajo-plain")
-	return program, build(program, "-gcflags=")
+	program := filepath.Join(filepath.Dir(ajo), "ajo-race")
+	return program, build(program, "-race")
 })
+
+// plain takes back the flags that make test has for the race detector, so that what make build has
+// compiled serves again.
+const plain = "-gcflags="
 
 // build builds the binary as the file out, without what only a debugger reads: the linker spends a
 // third of its time on that.
@@ -50,10 +50,7 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	ajo = filepath.Join(dir, "ajo")
-	if raceEnabled {
-		raceFlags = []string{"-race"}
-	}
-	if err := build(ajo, raceFlags...); err != nil {
+	if err := build(ajo, plain); err != nil {
 		return failed(err)
 	}
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {

@@ -87,11 +87,9 @@ func refuses(t *testing.T, w *world, settings map[string]string, named, value st
 }
 
 // Each required setting is refused by its name when it is missing or empty; all that are missing
-// are named at once. Those of one at a time look at what is printed only; that of all, and those of
-// TestSchemaBehind, look for races too.
+// are named at once.
 func TestRequiredSettings(t *testing.T) {
 	w := newWorld(t)
-	w.runPlain()
 	var required []string
 	for i := range reflect.TypeFor[config.Config]().NumField() {
 		name, rule, _ := strings.Cut(reflect.TypeFor[config.Config]().Field(i).Tag.Get("env"), ",")
@@ -151,7 +149,6 @@ var badSettings = []struct{ name, value string }{
 
 func TestBadSettings(t *testing.T) {
 	w := newWorld(t)
-	w.runPlain() // as in TestRequiredSettings
 	for _, bad := range badSettings {
 		t.Run(bad.name+"="+bad.value, func(t *testing.T) {
 			changed := w.with(nil)

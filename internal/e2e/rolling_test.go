@@ -48,7 +48,7 @@ func (r *pair) startsAPI(i int) {
 	r.t.Helper()
 	settings := maps.Clone(r.settings)
 	settings["AJO_HTTP_ADDR"] = r.addrs[i]
-	r.apis[i] = start(r.t, r.dir, settings, "api")
+	r.apis[i] = startProgram(r.t, r.dir, settings, r.command([]string{"api"}), []string{"api"})
 	r.procs = append(r.procs, r.apis[i])
 	r.apis[i].logged("the API listens")
 }
@@ -124,6 +124,7 @@ func (r *pair) pays(done func() bool) (payments, accounts int64) {
 // are right.
 func TestRollingReplacement(t *testing.T) {
 	w := newWorld(t)
+	w.lookForRaces()
 	w.settings["AJO_SWEEP_EVERY"] = "1h"
 	p := w.settle()
 	r := newPair(p)

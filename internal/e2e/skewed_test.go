@@ -57,7 +57,7 @@ var skewedProgram = sync.OnceValues(func() (string, error) {
 	}
 	with := func(file, text string) []string { // -trimpath: else the path would tell the files apart
 		overlay, _ := json.Marshal(map[string]map[string]string{"Replace": {file: write(filepath.Base(file), text)}})
-		return append([]string{"-trimpath", "-overlay", write(filepath.Base(file)+".json", string(overlay))}, raceFlags...)
+		return []string{"-trimpath", "-overlay", write(filepath.Base(file)+".json", string(overlay)), plain}
 	}
 	list := exec.Command("go", append(append([]string{"list", "-export", "-f", "{{.Export}}"}, with(std, skewed)...), "time")...)
 	list.Stderr = os.Stderr

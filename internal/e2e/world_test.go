@@ -100,10 +100,11 @@ func (w *world) command(args []string) *exec.Cmd {
 	return exec.Command(ajo, args...)
 }
 
-// runPlain has the world start the binary as it is shipped ([plainProgram]).
-func (w *world) runPlain() {
+// lookForRaces has the world start the binary with the race detector: for tests whose processes do
+// much at once. The others ask what processes do, not how their goroutines share it.
+func (w *world) lookForRaces() {
 	w.t.Helper()
-	program, err := plainProgram()
+	program, err := racingProgram()
 	require.NoError(w.t, err)
 	w.program = func(args []string) *exec.Cmd { return exec.Command(program, args...) }
 }
