@@ -309,7 +309,7 @@ func (s *sweeper) look(ctx context.Context, k tasks.Kind) queue {
 	before, waiting := s.overdue(string(k))
 	slowBefore, slowWaiting := s.overdue(tasks.SlowQueue(k))
 	now, limit := s.Clock.Now(), 2*tasks.Specs[k].Concurrency
-	if f := s.found[k]; f.since.IsZero() || now.Sub(f.since) >= sweepRound*s.SweepEvery || f.last.ID == uuid.Nil && f.ahead.ID == uuid.Nil {
+	if f := s.found[k]; f.since.IsZero() || f.since.After(now) || now.Sub(f.since) >= sweepRound*s.SweepEvery || f.last.ID == uuid.Nil && f.ahead.ID == uuid.Nil {
 		s.found[k] = found{since: now}
 	}
 	f := s.found[k]

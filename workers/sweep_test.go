@@ -68,11 +68,15 @@ func TestSweepGoesThroughABacklog(t *testing.T) {
 	for id, n := range counts {
 		require.Equal(t, 1, n, id)
 	}
-	c.Advance(time.Minute) // the next round begins at the oldest again
-	more, err := s.step(b.ctx)
-	require.NoError(t, err)
-	require.True(t, more)
-	require.Len(t, b.taken(work.Ingest, counts), 10)
+	// the next round begins at the oldest again, also where a clock that was ahead is set right
+	for _, on := range []time.Duration{time.Minute, -30 * time.Minute} {
+		c.Advance(on)
+		for step, want := range []int{10, 10, 5} {
+			_, err := s.step(b.ctx)
+			require.NoError(t, err)
+			require.Len(t, b.taken(work.Ingest, counts), want, "%s, step %d", on, step)
+		}
+	}
 }
 
 // A full queue gets no more, and another kind's is filled meanwhile.
