@@ -72,16 +72,21 @@ func (d days) count(tenant uuid.UUID, posted time.Time, direction Direction, amo
 	}
 }
 
+// daysSQL takes the first slot that no other transaction has, beginning with the connection's own;
+// where there is none, that one.
 var daysSQL = `
 		INSERT INTO ledger_days AS d (tenant_id, day, slot, money_in, money_out)
-		SELECT tenant, day::date, pg_backend_pid() % 32, money_in, money_out
+		SELECT tenant, day::date, coalesce((
+			SELECT i % 32 FROM generate_series(pg_backend_pid(), pg_backend_pid() + 31) AS i WHERE pg_try_advisory_xact_lock('ledger_days'::regclass::oid::integer, i % 32) LIMIT 1),
+			pg_backend_pid() % 32), money_in, money_out
 		FROM ` + pg.Unnest[dayRow](1, "m") + `
 		ORDER BY 1, 2
 		ON CONFLICT (tenant_id, day, slot) DO UPDATE SET money_in = d.money_in + excluded.money_in, money_out = d.money_out + excluded.money_out`
 
-// queueDays adds to the stored sums. Transactions that share no account still meet on these rows,
-// so all of them lock the rows in one order: by tenant, then by day. Most do not meet: a day has 32
-// rows, and which one is the connection's.
+// queueDays adds to the stored sums. A day has 32 rows, its slots, and a transaction has one slot to
+// itself until it ends, so that nobody waits here, in whatever order a transaction posts. Only where
+// more than 32 transactions post at once do some share a slot: therefore each statement locks its
+// rows in one order, by tenant and day.
 func queueDays(batch *pgx.Batch, d days) {
 	if len(d) > 0 {
 		batch.Queue(daysSQL, pg.Columns(slices.Collect(maps.Values(d)))...)

@@ -7,9 +7,8 @@
 // what it can see. (Specification, "Ledger entry", "Statement line"; decisions, "Ledger".)
 //
 // Every change to an account's entries that its balance shows happens under the lock of its row in
-// ledger_balances, taken in the order of account ids. (The confirmation of a debit shows in no
-// balance: [ConfirmDebits].) Callers that lock more take it last: item of work, event, transfer,
-// account, ledger balance.
+// ledger_balances. (The confirmation of a debit shows in no balance: [ConfirmDebits].) For its place
+// among other locks see docs/architecture.md, Lock order.
 package ledger
 
 import (

@@ -83,8 +83,7 @@ func (b *books) debit(amount string) (ledger.Entry, error) {
 	return out[0].Entry, out[0].Err
 }
 
-// connections opens pools of one connection until two have the same row of a day's sums, as the
-// server shares these out by connection.
+// connections opens pools of one connection until two begin with the same row of a day's sums.
 func (b *books) connections() (same []*pg.Pool) {
 	b.T.Helper()
 	slots := map[int]*pg.Pool{}
@@ -103,12 +102,43 @@ func (b *books) connections() (same []*pg.Pool) {
 	return nil
 }
 
+// A transaction has its own rows of the sums by day, whatever else it still has to wait for: another
+// that posts for the same tenants does not wait for them.
+func TestNobodyWaitsForTheDays(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	second := b.Account(testenv.Value[uuid.UUID](b.Env, `SELECT tenant_id FROM accounts WHERE id = $1`, b.account), "customer-2")
+	post := func(tx pg.Tx, account uuid.UUID) error {
+		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{posting(account, "100.00")})
+		return err
+	}
+	pools := b.connections()
+	require.NoError(t, pg.InTx(b.ctx, pools[0], func(tx pg.Tx) error {
+		if err := post(tx, b.account); err != nil {
+			return err
+		}
+		return pg.InTx(b.ctx, pools[1], func(other pg.Tx) error {
+			if err := testenv.Runs(`SET LOCAL lock_timeout = '1ms'`)(other); err != nil {
+				return err
+			}
+			return post(other, second)
+		})
+	}))
+	found, err := ledger.Verify(b.ctx, b.Pool)
+	require.NoError(t, err)
+	require.Empty(t, found)
+}
+
 // Entries of many tenants and days leave the balance in one transaction, and those of other
-// accounts of the same tenants in another at the same moment. They meet on the sums by day, and
-// must lock these in one order.
+// accounts of the same tenants in another at the same moment. Where all slots are taken they meet on
+// the sums by day, and must lock these in one order.
 func TestMovesOfManyDaysDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	slots, err := b.Pool.Begin(b.ctx)
+	require.NoError(t, err)
+	_, err = slots.Exec(b.ctx, `SELECT pg_advisory_xact_lock('ledger_days'::regclass::oid::integer, i) FROM generate_series(0, 31) AS i`)
+	require.NoError(t, err)
 	const tenants, days, rounds = 12, 2, 15
 	accounts := make([][]uuid.UUID, 2)
 	for range tenants {
@@ -158,6 +188,7 @@ func TestMovesOfManyDaysDoNotDeadlock(t *testing.T) {
 			wg.Wait()
 		}
 	}
+	require.NoError(t, slots.Rollback(b.ctx))
 	for _, pool := range pools {
 		pool.Close() // and with that the server counts what it saw
 	}

@@ -238,8 +238,7 @@ func readTotals(rows pgx.Rows) (book, error) {
 }
 
 // write does what the batch has, inserts the rows and stores the totals and the days' sums that
-// have moved, in one round trip. The rows of the days come last: other accounts' callers want them
-// too.
+// have moved, in one round trip.
 func write(ctx context.Context, tx pg.Tx, batch *pgx.Batch, b book, rows []row) ([]Entry, error) {
 	for i := range rows {
 		b.days.post(&rows[i])

@@ -37,7 +37,9 @@ type Held struct {
 // statement stay as they are. A credit that is not in the balance has nothing to be held. Holding
 // twice holds twice: the caller keeps what was held of each.
 func HoldRecalled(ctx context.Context, tx pg.Tx, now time.Time, payments []uuid.UUID) (map[uuid.UUID]Held, error) {
-	if err := LockSplits(ctx, tx, payments); err != nil {
+	// A payment that was posted just now has no parts yet: its account is locked already, and its
+	// parties must not be locked after that.
+	if err := lockNamed(ctx, tx, partsHeldSQL, payments); err != nil {
 		return nil, err
 	}
 	moves := make([]Move, len(payments))

@@ -71,21 +71,48 @@ func (s *Split) Parts(whole money.Amount) (parts []money.Amount, own money.Amoun
 // splitNarration is the narration of a part, which names the payment.
 func splitNarration(payment uuid.UUID) string { return "Split of payment " + payment.String() }
 
-// lockPartiesSQL names the accounts of payments and of their parties.
+// lockPartiesSQL names the accounts of payments, and of the parties of those with a split.
 const lockPartiesSQL = `
 		SELECT account_id FROM ledger_entries e WHERE transaction_group_id = ANY($1)
 		UNION SELECT (s ->> 'accountId')::uuid FROM ledger_entries e CROSS JOIN LATERAL jsonb_array_elements(e.split -> 'shares') AS s
 		WHERE transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE true END`
 
-// LockSplits locks the balances of the payments' accounts and of the parties of their splits
-// together, in the order of their ids, for whoever moves payments that may have a split.
-func LockSplits(ctx context.Context, tx pg.Tx, payments []uuid.UUID) error {
-	accounts, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], lockPartiesSQL, payments)
+// LockSplits locks the balances of the payments' accounts, of the parties of their splits and of
+// other accounts together, in the order of their ids, for whoever moves payments that may have a
+// split.
+func LockSplits(ctx context.Context, tx pg.Tx, payments []uuid.UUID, others ...uuid.UUID) error {
+	return lockNamed(ctx, tx, lockPartiesSQL, payments, others...)
+}
+
+// partsHeldSQL names the accounts of payments, and of the parties of those that were shared out.
+const partsHeldSQL = `
+		SELECT account_id FROM ledger_entries e WHERE transaction_group_id = ANY($1)
+		UNION SELECT p.account_id FROM ledger_entries e JOIN split_parts p ON p.entry_id = ANY(ARRAY[e.id])
+		WHERE e.transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE true END`
+
+// lockNamed locks the balances of the accounts that a statement names for payments, and of others.
+func lockNamed(ctx context.Context, tx pg.Tx, sql string, payments []uuid.UUID, others ...uuid.UUID) error {
+	accounts, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], sql, payments)
 	if err != nil {
 		return err
 	}
-	_, err = lockTotals(ctx, tx, accounts)
+	_, err = lockTotals(ctx, tx, append(accounts, others...))
 	return err
+}
+
+// Parties are the accounts that an account's split names, as JSON; nil: it has none.
+func Parties(split *string) (accounts []uuid.UUID, err error) {
+	if split == nil {
+		return nil, nil
+	}
+	var s Split
+	if err := json.Unmarshal([]byte(*split), &s); err != nil {
+		return nil, fmt.Errorf("ledger: a split: %w", err)
+	}
+	for _, x := range s.Shares {
+		accounts = append(accounts, x.AccountID)
+	}
+	return accounts, nil
 }
 
 // part is a row of split_parts.

@@ -90,7 +90,7 @@ type Movement struct {
 
 // PostMovements posts movements on system accounts, which stand at once: what the bank's own record
 // or an operator says needs no confirmation. It comes after all that the transaction does to
-// tenants' balances, since these accounts are locked last.
+// tenants' balances (docs/architecture.md, Lock order).
 func PostMovements(ctx context.Context, tx pg.Tx, now time.Time, movements []Movement) error {
 	if len(movements) == 0 {
 		return nil

@@ -273,10 +273,10 @@ COMMENT ON TABLE ledger_days IS
     'Sums by day of a tenant''s entries that are in its balance, so that an overview costs the same whatever the history.';
 COMMENT ON COLUMN ledger_days.day IS 'day of the posting in Lagos (UTC+1, all the year)';
 COMMENT ON COLUMN ledger_days.slot IS
-    'a day is shared out over 32 rows, by connection, so that concurrent postings do not wait for one row; the day''s sum is theirs';
+    'a day is shared out over 32 rows; a transaction has one to itself, so that postings do not wait for each other; the day''s sum is theirs';
 COMMENT ON COLUMN ledger_days.tenant_id IS
     'or a system account: its own entries, and from its side those that name it as contra';
-COMMENT ON COLUMN ledger_days.money_in IS 'may be negative in one slot: an entry may leave the balance through another connection';
+COMMENT ON COLUMN ledger_days.money_in IS 'may be negative in one slot: an entry may leave the balance in another than the one in which it came';
 
 -- No foreign key: it would lock and write each account's balance whenever its checkpoint moves.
 CREATE TABLE ledger_checkpoints (

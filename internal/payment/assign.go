@@ -248,10 +248,7 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 		if err = s.recordPosted(ctx, tx, now, []*posting{e}); err != nil {
 			return err
 		}
-		if err = s.writeCredits(ctx, tx, now, []*posting{e}); err != nil {
-			return err
-		}
-		if err = suspend(ctx, tx, now, ledger.Debit, []*posting{e}); err != nil {
+		if err = s.writeCredits(ctx, tx, now, []*posting{e}, suspended(ledger.Debit, []*posting{e})); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("events.assign", "event:"+eventID.String(), struct {

@@ -344,8 +344,8 @@ func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding
 	if err != nil {
 		return nil, err
 	}
-	// last: from here on others wait for these accounts
-	if err := lockSplits(ctx, tx, held); err != nil {
+	// from here on others wait for these accounts
+	if err := lockBalances(ctx, tx, held); err != nil {
 		return nil, err
 	}
 	moved, err := s.moveEntries(ctx, tx, held)
@@ -362,10 +362,10 @@ func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding
 	return make([]struct{}, len(findings)), nil
 }
 
-// lockSplits locks all balances of a batch at once if one of its payments is shared out, so that
-// they are locked in one order.
-func lockSplits(ctx context.Context, tx pg.Tx, findings []*finding) error {
-	if !slices.ContainsFunc(findings, func(f *finding) bool { return f.Split }) {
+// lockBalances locks all balances of a batch at once where its steps would lock one after the
+// other: if one of its payments is shared out or recalled.
+func lockBalances(ctx context.Context, tx pg.Tx, findings []*finding) error {
+	if !slices.ContainsFunc(findings, func(f *finding) bool { return f.Split || f.recalled() }) {
 		return nil
 	}
 	ids := make([]uuid.UUID, len(findings))

@@ -188,7 +188,7 @@ const (
 // New starts the use cases.
 func New(o Options) *Service {
 	s := &Service{Options: o, lists: newLists(), forged: forgedRoom{rate: rate.NewLimiter(forgedPerSecond, forgedBurst)}}
-	s.store = pg.NewBatcher(o.Pool, pg.BatchOptions[*inbound]{Name: "payment/store", Max: storeSize, Order: byRequest}, s.storeBatch)
+	s.store = pg.NewBatcher(o.Pool, pg.BatchOptions[*inbound]{Name: "payment/store", Max: storeSize, Order: byTransaction}, s.storeBatch)
 	s.post = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "payment/post", Max: workSize, Order: pg.CompareIDs}, s.postBatch)
 	s.checks = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Max: workSize}, func(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*check, error) {
 		return s.readChecks(ctx, tx, ids, o.Clock.Now())

@@ -185,7 +185,7 @@ func readReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*posting, e
 	}, receivedSQL, ids)
 }
 
-// postTaken decides on each event and writes what follows. The balances are locked last: batches
+// postTaken decides on each event and writes what follows. The balances are locked late: batches
 // wait for each other there, so they are held for the entries and the commit only.
 func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*posting) error {
 	now := s.Clock.Now()
@@ -221,10 +221,7 @@ func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*posting) er
 	if err := s.recordPosted(ctx, tx, now, events); err != nil {
 		return err
 	}
-	if err := s.writeCredits(ctx, tx, now, good); err != nil {
-		return err
-	}
-	return suspend(ctx, tx, now, ledger.Credit, events)
+	return s.writeCredits(ctx, tx, now, good, suspended(ledger.Credit, events))
 }
 
 // decide gives the event its category. Events of one account are decided in the order of arrival.
@@ -298,11 +295,11 @@ func (e *posting) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error
 	return nil
 }
 
-// writeCredits posts the entries and queues the deliveries. The event's id names the transaction
-// group.
-func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, events []*posting) error {
+// writeCredits posts the entries and the movements of suspense, and queues the deliveries. The
+// event's id names the transaction group.
+func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, events []*posting, suspense []ledger.Movement) error {
 	if len(events) == 0 {
-		return nil
+		return ledger.PostMovements(ctx, tx, now, suspense)
 	}
 	prices, err := readPrices(ctx, tx, now, events)
 	if err != nil {
@@ -344,11 +341,14 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 			}
 		}
 	}
-	// last: from here on others wait for these accounts
+	// from here on others wait for these accounts
 	if _, err := ledger.PostCredits(ctx, tx, now, postings); err != nil {
 		return err
 	}
 	if err := s.openPosted(ctx, tx, events); err != nil {
+		return err
+	}
+	if err := ledger.PostMovements(ctx, tx, now, suspense); err != nil {
 		return err
 	}
 	return webhook.AppendFeed(ctx, tx, deliveries)

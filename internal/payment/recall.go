@@ -133,18 +133,20 @@ const (
 	paymentsSQL   = `SELECT e.id FROM ` + eventsOf + ` WHERE e.status <> 'ignored' ORDER BY e.id`
 	lockEventsSQL = `SELECT e.id FROM ` + eventsNamed + ` ORDER BY e.id FOR NO KEY UPDATE OF e`
 	recallsSQL    = `
-	SELECT e.id, e.tenant_id, e.account_id, e.traceparent, coalesce(r.status, ''), coalesce(r.opened_count, 0), r.closed_at
+	SELECT e.id, e.provider_txn_ref, e.tenant_id, e.account_id, e.traceparent, coalesce(r.status, ''), coalesce(r.opened_count, 0), r.closed_at
 	FROM ` + eventsNamed + ` LEFT JOIN recalls r ON r.event_id = ANY(ARRAY[e.id]) WHERE e.status = 'processed' ORDER BY e.id`
 	// lockPaymentsSQL locks those that are posted.
 	lockPaymentsSQL = `SELECT e.id FROM ` + eventsOf + ` WHERE e.status = 'processed' ORDER BY e.id FOR NO KEY UPDATE OF e`
 )
 
 type recallable struct {
-	EventID, TenantID, AccountID uuid.UUID
-	Traceparent                  string
-	Status                       RecallStatus
-	Opened                       int
-	ClosedAt                     *time.Time
+	EventID             uuid.UUID
+	TxnRef              string
+	TenantID, AccountID uuid.UUID
+	Traceparent         string
+	Status              RecallStatus
+	Opened              int
+	ClosedAt            *time.Time
 }
 
 // mayOpen reports whether a recall of the payment may be opened now: not while one is open, nor
@@ -166,15 +168,15 @@ func (r *recallable) mayOpen(source RecallSource, now time.Time) bool {
 // no such payment is in the books, it is reversed already, a recall is open, or one was
 // contradicted by the bank's record a short time ago.
 func (s *Service) OpenRecall(ctx context.Context, providerTxnRef string, source RecallSource) (uuid.UUID, error) {
-	var opened []uuid.UUID
+	var opened map[string]uuid.UUID
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
 		opened, err = s.openRecalls(ctx, tx, source, []string{providerTxnRef})
 		return err
 	})
-	if err != nil || len(opened) == 0 {
+	if err != nil {
 		return uuid.Nil, err
 	}
-	return opened[0], nil
+	return opened[providerTxnRef], nil
 }
 
 // RecallTakenBack is [Service.OpenRecall] of a payment that the bank's own record says was taken
@@ -184,8 +186,9 @@ func (s *Service) RecallTakenBack(ctx context.Context, providerTxnRef string) er
 	return err
 }
 
-// openRecalls is [Service.OpenRecall] within a transaction, for many.
-func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource, txnRefs []string) ([]uuid.UUID, error) {
+// openRecalls is [Service.OpenRecall] within a transaction, for many, whose rows are locked
+// together. It returns the payments' events by transaction.
+func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource, txnRefs []string) (map[string]uuid.UUID, error) {
 	now := s.Clock.Now()
 	known, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], paymentsSQL, txnRefs)
 	if err != nil || len(known) == 0 {
@@ -243,7 +246,11 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 	for i, id := range opened {
 		items[i] = work.Item{Kind: work.Confirm, ID: id, TenantID: byID[id].TenantID, DueAt: now, Traceparent: byID[id].Traceparent}
 	}
-	return opened, work.Schedule(ctx, tx, items...)
+	byRef := make(map[string]uuid.UUID, len(opened))
+	for _, id := range opened {
+		byRef[byID[id].TxnRef] = id
+	}
+	return byRef, work.Schedule(ctx, tx, items...)
 }
 
 // openPosted opens the recalls of payments that are posted now, and whose payment_reversal was
@@ -272,18 +279,25 @@ func (s *Service) openPosted(ctx context.Context, tx pg.Tx, events []*posting) e
 // payment_failed needs no such look: it says nothing of a payment that succeeds later, and before
 // that is confirmed the bank is asked anyway.
 func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
-	var later []work.Item
+	var refs []string
+	var reversals []*inbound
 	for _, e := range events {
-		e.recalled = uuid.Nil
-		if !e.Authentic || e.Type != typeReversal && e.Type != typeFailed {
-			continue
+		if e.recalled = uuid.Nil; e.Authentic && (e.Type == typeReversal || e.Type == typeFailed) {
+			refs, reversals = append(refs, e.TxnRef), append(reversals, e)
 		}
-		opened, err := s.openRecalls(ctx, tx, RecallByEvent, []string{e.TxnRef})
-		if err != nil {
-			return err
-		}
-		if len(opened) > 0 {
-			e.recalled = opened[0]
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	slices.Sort(refs)
+	opened, err := s.openRecalls(ctx, tx, RecallByEvent, slices.Compact(refs))
+	if err != nil {
+		return err
+	}
+	var later []work.Item
+	for _, e := range reversals {
+		if e.recalled = opened[e.TxnRef]; e.recalled != uuid.Nil {
+			delete(opened, e.TxnRef) // a repeat beside it opens nothing
 			continue
 		}
 		if isNew[e.ID] && e.Type == typeReversal {

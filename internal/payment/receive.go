@@ -2,6 +2,7 @@ package payment
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -284,9 +285,12 @@ var storeSQL = `
 		INSERT INTO inbound_events (` + pg.Names[inbound]() + `) SELECT ` + pg.Names[inbound]() + ` FROM r
 		WHERE NOT authentic OR id IN (SELECT event_id FROM keys) RETURNING id`
 
-// byRequest is the order in which events go in: two writers with the same events wait for each
-// other in one order.
-func byRequest(a, b *inbound) int { return strings.Compare(a.RequestID, b.RequestID) }
+// byTransaction is the order in which events go in: two writers with the same events wait for each
+// other in one order. The bank's event and its list have the same transaction, but not the same
+// request.
+func byTransaction(a, b *inbound) int {
+	return cmp.Or(strings.Compare(a.TxnRef, b.TxnRef), strings.Compare(a.Type, b.Type), strings.Compare(a.RequestID, b.RequestID))
+}
 
 // storeBatch stores the events that are new. An event that is there already is a duplicate; if its
 // content differs from the stored one it is reported, and not posted.

@@ -114,6 +114,14 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 		if err != nil {
 			return err
 		}
+		// those of both payments together: the account may share payments out in another way by now
+		parties, err := ledger.Parties(target.Split)
+		if err != nil {
+			return err
+		}
+		if err := ledger.LockSplits(ctx, tx, []uuid.UUID{eventID}, parties...); err != nil {
+			return err
+		}
 		notify := map[uuid.UUID]ledger.Status{}
 		if v.Status == ledger.NeedsReview {
 			if err := s.giveUp(ctx, tx, now, v); err != nil {
@@ -422,5 +430,5 @@ func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, 
 	if err := s.recordPosted(ctx, tx, now, []*posting{e}); err != nil {
 		return nil, err
 	}
-	return e, s.writeCredits(ctx, tx, now, []*posting{e})
+	return e, s.writeCredits(ctx, tx, now, []*posting{e}, nil)
 }

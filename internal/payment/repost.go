@@ -123,10 +123,7 @@ func (s *Service) postRecord(ctx context.Context, id uuid.UUID, t provider.Trans
 		if err := s.recordPosted(ctx, tx, now, []*posting{e}); err != nil {
 			return err
 		}
-		if err := s.writeCredits(ctx, tx, now, good); err != nil {
-			return err
-		}
-		if err := suspend(ctx, tx, now, ledger.Credit, []*posting{e}); err != nil || also == nil {
+		if err := s.writeCredits(ctx, tx, now, good, suspended(ledger.Credit, []*posting{e})); err != nil || also == nil {
 			return err
 		}
 		return also(tx, e)

@@ -58,9 +58,17 @@ func (e *Env) LockWaits() int {
 // waits for none fails the test.
 func (e *Env) Meanwhile(change func(pg.Tx) error, call func() error) error {
 	e.T.Helper()
+	return e.InOrder(change, func(pg.Tx) error { return nil }, call)
+}
+
+// InOrder is [Env.Meanwhile] for a call that must lock first before later: a call that holds later
+// while it waits for first fails the test, since it and a transaction that locks both in the
+// documented order would wait for each other.
+func (e *Env) InOrder(first, later func(pg.Tx) error, call func() error) error {
+	e.T.Helper()
 	ended := make(chan error, 1)
 	must(e.T, pg.InTx(context.Background(), e.Pool, func(tx pg.Tx) error {
-		if err := change(tx); err != nil {
+		if err := first(tx); err != nil {
 			return err
 		}
 		go func() { ended <- call() }()
@@ -70,9 +78,41 @@ func (e *Env) Meanwhile(change func(pg.Tx) error, call func() error) error {
 		if e.LockWaits() == 0 && len(ended) > 0 {
 			e.T.Fatalf("testenv: the call waited for no lock, and returned %v", <-ended)
 		}
+		if _, err := tx.Exec(context.Background(), `SET LOCAL lock_timeout = '1ms'`); err != nil {
+			return err
+		}
+		if err := later(tx); err != nil {
+			e.T.Errorf("testenv: the call holds what it should lock later: %v", err)
+			return err
+		}
 		return nil
 	}))
 	return <-ended
+}
+
+// Runs is a statement of a transaction, as [Env.InOrder] and its like take it.
+func Runs(sql string, args ...any) func(pg.Tx) error {
+	return func(tx pg.Tx) error {
+		_, err := tx.Exec(context.Background(), sql, args...)
+		return err
+	}
+}
+
+// The rows that transactions of money wait for.
+
+// LocksBalance locks the balance of an account.
+func LocksBalance(account uuid.UUID) func(pg.Tx) error {
+	return Runs(`SELECT FROM ledger_balances WHERE account_id = $1 FOR UPDATE`, account)
+}
+
+// LocksItem locks the work on a row.
+func LocksItem(id uuid.UUID) func(pg.Tx) error {
+	return Runs(`SELECT FROM work WHERE id = $1 FOR UPDATE`, id)
+}
+
+// LocksFeed locks the feed of a tenant that listens.
+func LocksFeed(tenant uuid.UUID) func(pg.Tx) error {
+	return Runs(`SELECT pg_advisory_xact_lock(hashtextextended('listen ' || $1::uuid, 0))`, tenant)
 }
 
 // Beside runs call while a transaction holds what lock has locked, and returns what call returns. A

@@ -174,7 +174,8 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 func (s *Service) Poll(ctx context.Context, merchantTxRef string, by audit.By) error {
 	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		if _, err := lock(ctx, tx, merchantTxRef); err != nil {
+		_, made, err := lock(ctx, tx, now, merchantTxRef)
+		if err != nil {
 			return err
 		}
 		t, err := readRecord(ctx, tx, merchantTxRef)
@@ -183,6 +184,8 @@ func (s *Service) Poll(ctx context.Context, merchantTxRef string, by audit.By) e
 			return err
 		case t.Over():
 			return ErrOver
+		case made:
+			t.NextAttemptAt = nil
 		}
 		if err := makeDue(ctx, tx, now, work.Item{Kind: work.Settle, ID: t.ID, TenantID: t.TenantID, DueAt: now}); err != nil {
 			return err

@@ -285,7 +285,7 @@ func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef 
 		}
 		switch a.decided(ids) {
 		case d:
-			return nil
+			return st.unlock(ctx, tx)
 		case "":
 		default:
 			return ErrDecided

@@ -210,8 +210,8 @@ func (c charge) platformMoves() (moves []ledger.Move, paid []uuid.UUID) {
 	return moves, nil
 }
 
-// bookCharges posts the movements of the transfers' charges. It comes last in its transaction: all
-// payouts share the accounts.
+// bookCharges posts the movements of the transfers' charges. All payouts share the accounts: their
+// balances are locked after those of tenants, and little comes after them.
 func bookCharges(ctx context.Context, tx pg.Tx, now time.Time, all []charge) error {
 	var movements []ledger.Movement
 	for _, c := range all {
@@ -336,6 +336,9 @@ func (s *Service) BookCharges(ctx context.Context, merchantTxRef string, c Charg
 			return err
 		}
 		if err := bookCharges(ctx, tx, now, charges); err != nil {
+			return err
+		}
+		if err := st.unlock(ctx, tx); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("transfers.charges", "transfer:"+merchantTxRef, struct {

@@ -65,6 +65,7 @@ type claimed struct {
 	payment    paymentState // of a refund
 	refundOf   *uuid.UUID   // of a refund: the payment's entry
 	byPolicy   bool         // the account's policy made it
+	itemMade   bool         // a person has locked it, and made its item for that
 	// it needs approvals that it has not got: nothing is submitted
 	awaiting bool
 	hook     string // awaiting: whom to ask for an approval; empty: nobody, or it has answered

@@ -65,7 +65,7 @@ var (
 
 // book ends transfers whose items the caller has given back or locked: it moves their debits,
 // confirmed when it was paid and reversed in every other end, which leaves the sums of the limits,
-// writes the new status, publishes what their tenants chose, and books what the bank charged.
+// writes the new status, books what the bank charged, and publishes what their tenants chose.
 func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	if len(ends) == 0 {
 		return nil
@@ -100,10 +100,10 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	if err := writeAll(ctx, tx, now, changes); err != nil {
 		return err
 	}
-	if err := publish(ctx, tx, now, ends); err != nil {
+	if err := bookCharges(ctx, tx, now, charged); err != nil {
 		return err
 	}
-	return bookCharges(ctx, tx, now, charged)
+	return publish(ctx, tx, now, ends)
 }
 
 // move is the event that an outcome has for the debit.

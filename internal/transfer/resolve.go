@@ -203,6 +203,9 @@ func (s *Service) endByHand(ctx context.Context, tx pg.Tx, now time.Time, st *cl
 	case !st.Differs:
 		return Resolved{}, ErrAgrees
 	}
+	if err := st.unlock(ctx, tx); err != nil {
+		return Resolved{}, err
+	}
 	return s.endedByHand(ctx, tx, st, st.Status)
 }
 
@@ -265,14 +268,14 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 	_, err = tx.Exec(ctx, rebookSQL, st.ID, string(e.to()), group, other, o.why, string(o.by), now, st.learned.Fee, st.learned.VAT, st.learned.StampDuty,
 		b.BookedFee, b.BookedTaxes, b.Count, b.TenantFee, b.TenantTaxes, b.Released)
 	st.DebitGroup, st.Paid = group, sum
-	if err == nil && st.Status != Success { // another sum is no other end
-		err = publish(ctx, tx, now, []ending{e})
-	}
 	if err == nil {
 		err = recheckAfter(ctx, tx, e)
 	}
 	if err == nil {
 		err = bookCharges(ctx, tx, now, charges)
+	}
+	if err == nil && st.Status != Success { // another sum is no other end
+		err = publish(ctx, tx, now, []ending{e})
 	}
 	if err != nil {
 		return Resolved{}, err
@@ -324,24 +327,35 @@ func (s *Service) endedByHand(ctx context.Context, tx pg.Tx, st *claimed, status
 	return r, err
 }
 
-// lock locks a transfer: its item of work first, as workers do.
-func lock(ctx context.Context, tx pg.Tx, merchantTxRef string) (id uuid.UUID, err error) {
-	err = tx.QueryRow(ctx, `SELECT id FROM transfers WHERE merchant_tx_ref = $1`, merchantTxRef).Scan(&id)
+// lock locks a transfer: its item of work first, as workers do. One that has ended may have none:
+// made says that it has one now, so that a worker to whom an event gives the transfer waits.
+// Whoever does not make the transfer due removes that again ([unlock]).
+func lock(ctx context.Context, tx pg.Tx, now time.Time, merchantTxRef string) (id uuid.UUID, made bool, err error) {
+	m := work.Item{Kind: work.Settle, DueAt: now}
+	err = tx.QueryRow(ctx, `SELECT id, tenant_id FROM transfers WHERE merchant_tx_ref = $1`, merchantTxRef).Scan(&m.ID, &m.TenantID)
 	if pg.IsNoRows(err) {
-		return id, ErrNotFound
+		return m.ID, false, ErrNotFound
 	}
 	if err == nil {
-		err = work.Lock(ctx, tx, work.Settle, id)
+		made, err = work.LockOrMake(ctx, tx, m)
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, `SELECT FROM transfers WHERE id = $1 FOR NO KEY UPDATE`, id)
+		_, err = tx.Exec(ctx, `SELECT FROM transfers WHERE id = $1 FOR NO KEY UPDATE`, m.ID)
 	}
-	return id, err
+	return m.ID, made, err
+}
+
+// unlock leaves a locked transfer that has ended without an item, if it had none.
+func (st *claimed) unlock(ctx context.Context, tx pg.Tx) error {
+	if !st.itemMade {
+		return nil
+	}
+	return work.Cancel(ctx, tx, work.Settle, st.ID)
 }
 
 // lockTransfer locks a transfer and reads it as a worker's step is read.
 func (s *Service) lockTransfer(ctx context.Context, tx pg.Tx, now time.Time, merchantTxRef string) (*claimed, error) {
-	id, err := lock(ctx, tx, merchantTxRef)
+	id, made, err := lock(ctx, tx, now, merchantTxRef)
 	if err != nil {
 		return nil, err
 	}
@@ -352,5 +366,6 @@ func (s *Service) lockTransfer(ctx context.Context, tx pg.Tx, now time.Time, mer
 	if err != nil {
 		return nil, err
 	}
+	found[0].itemMade = made
 	return found[0], nil
 }

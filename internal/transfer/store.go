@@ -66,6 +66,12 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 			short = append(short, st)
 		}
 	}
+	if others := len(frozen) + len(recalled) + len(awaiting) + len(gone) + len(short); others > 0 && len(asked)+others > 1 {
+		// each group is written by itself, and whoever lifts a freeze makes items of all due
+		if err := work.Lock(ctx, tx, work.Settle, slices.Collect(maps.Keys(claims))...); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.leaseAll(ctx, tx, now, asked, byID); err != nil {
 		return nil, err
 	}
@@ -78,10 +84,11 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 	if err := s.putOff(ctx, tx, awaiting, errAwaiting, byID); err != nil {
 		return nil, err
 	}
-	if _, err := s.endAll(ctx, tx, gone); err != nil {
+	uncovered, err := s.coverAll(ctx, tx, now, short, byID)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.coverAll(ctx, tx, now, short, byID); err != nil {
+	if err := s.endClaimed(ctx, tx, append(gone, uncovered...)); err != nil {
 		return nil, err
 	}
 	if err := s.lookAgain(ctx, tx, now, byID); err != nil {
@@ -111,22 +118,25 @@ func (s *Service) leaseAll(ctx context.Context, tx pg.Tx, now time.Time, transfe
 }
 
 // coverAll decides on pending transfers of accounts whose confirmed money does not cover all of
-// their debits, and records the verdicts.
-func (s *Service) coverAll(ctx context.Context, tx pg.Tx, now time.Time, transfers []*claimed, byID map[uuid.UUID]claimResult) error {
+// their debits, puts off those that lack cover, and returns those that will never have it.
+func (s *Service) coverAll(ctx context.Context, tx pg.Tx, now time.Time, transfers []*claimed, byID map[uuid.UUID]claimResult) ([]ending, error) {
 	v, err := s.cover(ctx, tx, now, transfers)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, st := range v.covered {
 		byID[st.ID] = claimResult{transfer: st}
 	}
-	if err := s.putOff(ctx, tx, v.short, errCover, byID); err != nil {
-		return err
-	}
-	held, err := s.endAll(ctx, tx, v.ends)
+	return v.ends, s.putOff(ctx, tx, v.short, errCover, byID)
+}
+
+// endClaimed ends pending transfers without having asked the bank, all together, as their accounts'
+// balances are locked.
+func (s *Service) endClaimed(ctx context.Context, tx pg.Tx, ends []ending) error {
+	held, err := s.endAll(ctx, tx, ends)
 	tx.AfterCommit(func(context.Context) {
-		for i, e := range v.ends {
-			if held[i] {
+		for i, e := range ends {
+			if held[i] && e.outcome == neverCovered {
 				s.Log.Warn(e.why, slog.String("transfer", e.Ref))
 			}
 		}

@@ -42,9 +42,9 @@ type feedRow struct {
 var feedSQL = pg.Insert[feedRow]("listen_events", 1) + ` ORDER BY n`
 
 // AppendFeed adds events to the feeds of the tenants that listen, in the transaction of the facts;
-// other tenants' events are left out. Call it last in the transaction: it locks the feed of each
-// tenant that listens, so that a feed's events are numbered in the order of the commits. The feeds
-// are locked in one order, after everything else.
+// other tenants' events are left out. It locks the feed of each tenant that listens, so that a
+// feed's events are numbered in the order of the commits: the last lock of its transaction
+// (docs/architecture.md, Lock order).
 func AppendFeed(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
 	var rows []feedRow
 	var tenants []uuid.UUID

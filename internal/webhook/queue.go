@@ -161,7 +161,7 @@ func endpointsOf(ctx context.Context, tx pg.Tx, deliveries []NewDelivery) (map[u
 // Publish queues the events that their tenants subscribed to, and adds every event to the feed of a
 // tenant that listens. The caller sets type, account, group, time, trace and payload; one statement
 // reads the rest. To save that statement, a caller that knows that a tenant wants no events leaves
-// its events out. It returns what [Queue] does, and must come as late in the transaction as
+// its events out. It returns what [Queue] does, and comes as late in the transaction as
 // [AppendFeed].
 func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery) ([]uuid.UUID, error) {
 	if len(events) == 0 {

@@ -135,6 +135,15 @@ func Finish(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome) (held 
 	for i, c := range later {
 		due[i] = *next[c.Version]
 	}
+	if len(done) > 0 && len(later) > 0 { // finishSQL locks the ones after the others
+		ids := make([]uuid.UUID, len(outcomes))
+		for i, o := range outcomes {
+			ids[i] = o.ID
+		}
+		if err := Lock(ctx, tx, kind, ids...); err != nil {
+			return nil, err
+		}
+	}
 	doneIDs, doneVersions := split(done)
 	laterIDs, laterVersions := split(later)
 	stood := make(map[int64]*time.Time, len(outcomes)) // when it is due, of one that was expedited

@@ -123,11 +123,21 @@ func Cancel(ctx context.Context, tx pg.Tx, kind Kind, ids ...uuid.UUID) error {
 	return err
 }
 
-// Lock locks the items of facts that the caller is about to lock and to change by hand, so that
-// their order is that of the workers.
+// Lock locks items in the order of their ids: those of facts that the caller is about to change by
+// hand, as workers lock the item first, or those that the caller changes in several steps.
 func Lock(ctx context.Context, tx pg.Tx, kind Kind, ids ...uuid.UUID) error {
 	_, err := tx.Exec(ctx, `SELECT FROM work WHERE id = ANY($2) AND CASE kind WHEN $1 THEN true ELSE false END ORDER BY id FOR UPDATE`, string(kind), ids)
 	return err
+}
+
+// LockOrMake is [Lock] for a fact that may have no item any more: it makes one, due as m says, so
+// that nobody else begins to work on the fact meanwhile. A caller that makes nothing due removes
+// ([Cancel]) what was made.
+func LockOrMake(ctx context.Context, tx pg.Tx, m Item) (made bool, err error) {
+	err = tx.QueryRow(ctx, `
+		INSERT INTO work (kind, id, tenant_id, due_at, traceparent) VALUES ($1, $2, $3, $4, '')
+		ON CONFLICT (id, kind) DO UPDATE SET due_at = work.due_at RETURNING xmax = 0`, string(m.Kind), m.ID, m.TenantID, m.DueAt).Scan(&made)
+	return made, err
 }
 
 // Leased reports whether somebody has leased the item.

@@ -74,6 +74,25 @@ func (b *bundle) finish(kind work.Kind, outcomes ...work.Outcome) (held []bool) 
 	return held
 }
 
+// Of items that are given back together some are done and some are due again: all are locked in the
+// order of their ids, as by whoever makes several due.
+func TestItemsAreGivenBackInOrder(t *testing.T) {
+	b := setup(t)
+	ids := b.items(work.Settle, 2)
+	b.Clock.Advance(time.Second)
+	claims := b.due(work.Settle, ids...)
+	next := b.Clock.Now().Add(time.Minute)
+	require.NoError(t, b.InOrder(testenv.LocksItem(ids[0]), testenv.LocksItem(ids[1]), func() error {
+		return pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+			held, err := work.Finish(b.ctx, tx, work.Settle, []work.Outcome{{Claim: claims[1]}, {Claim: claims[0], Next: &next}})
+			assert.Equal(t, []bool{true, true}, held)
+			return err
+		})
+	}))
+	require.Equal(t, next, *b.DueAt(work.Settle, ids[0]))
+	require.Nil(t, b.DueAt(work.Settle, ids[1]))
+}
+
 // The commit enqueues what was scheduled, with its time; a rollback, or a transaction that is tried
 // again, enqueues nothing of its own.
 func TestTheCommitEnqueues(t *testing.T) {
