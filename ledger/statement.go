@@ -28,10 +28,12 @@ func ReadBalance(ctx context.Context, q pg.Querier, account uuid.UUID) (Balance,
 }
 
 // Available is what may still leave an account at the time now, as SQL on its row b of
-// ledger_balances: confirmed credits, and where provisional (as SQL, as now) is true also the
-// others, less all debits and less what recalls and holds keep. What several of these leave out
-// (what limits hold of a provisional credit, or of a recalled one) is left out once. Below zero,
-// debits wait for money.
+// ledger_balances: the confirmed credits (where provisional, as SQL, is true also the provisional
+// ones), less all debits, less what recalls and holds keep. For example, 100.00 confirmed, 80.00
+// provisional, a debit of 30.00 and a hold of 20.00 leave 50.00, or 130.00 where provisional is
+// true. Money that two of these would take off, such as a provisional credit that a limit holds, is
+// taken off once. Below zero, debits wait for money.
+//
 // It decides which payouts are covered and whether a hold may be placed, and is what the balance
 // endpoint shows as available.
 func Available(provisional, now string) string {

@@ -91,7 +91,8 @@ CREATE INDEX ledger_entries_split ON ledger_entries (id) WHERE split IS NOT NULL
 -- Statements of the system accounts: their own entries, and those that name them on the other side.
 CREATE INDEX ledger_entries_system ON ledger_entries (account_id, id) WHERE tenant_id = account_id;
 CREATE INDEX ledger_entries_contra ON ledger_entries (contra, id) WHERE contra <> 'provider_float';
-COMMENT ON TABLE ledger_entries IS 'One movement of money on an account. Only its status ever changes.';
+COMMENT ON TABLE ledger_entries IS
+    'One movement of money on an account. Only its status changes, and what belongs to that: when it was confirmed, its review, and who paid by the bank''s record.';
 COMMENT ON COLUMN ledger_entries.contra IS 'the system account on the other side of the movement';
 COMMENT ON COLUMN ledger_entries.kind IS
     'empty: a payment or a payout; fee: what the bank took for a payout; suspense: money whose owner is not known; move: made by an operator; book_transfer: between accounts of a tenant; split: a part of a payment, between such accounts; platform_fee: what the platform takes, and the VAT on it';
@@ -139,7 +140,7 @@ CREATE TABLE ledger_balances (
 ) WITH (fillfactor = 50);
 CREATE INDEX ledger_balances_tenant ON ledger_balances (tenant_id);
 COMMENT ON TABLE ledger_balances IS
-    'An account''s running totals. Its row is the lock of everything that happens to the account''s entries.';
+    'An account''s running totals. Its row is the lock of everything that happens to the account''s entries, but for the confirmation of a payout''s debit, which changes no total: the transfer''s item of work is the lock of that.';
 COMMENT ON COLUMN ledger_balances.balance IS
     'an entry under review is in neither total; a reversed entry is in one and its reversal in the other';
 COMMENT ON COLUMN ledger_balances.provisional_credits IS 'part of the balance that the bank has not confirmed, less what the platform takes of it; covers no settlement';

@@ -77,10 +77,10 @@ COMMENT ON TABLE transfers IS 'A settlement: money paid out from an account to a
 COMMENT ON COLUMN transfers.merchant_tx_ref IS
     'its one reference for life: the bank''s idempotency key, and the tenant''s only handle';
 COMMENT ON COLUMN transfers.waiting IS 'not submitted yet, and not ended; for its index';
-COMMENT ON COLUMN transfers.bank_name IS 'as the bank''s list named it when the transfer was accepted; empty if the list was not to be had';
+COMMENT ON COLUMN transfers.bank_name IS 'as the bank''s list named it when the transfer was accepted; empty if the list could not be read';
 COMMENT ON COLUMN transfers.account_name IS 'the holder, as the bank named it before the first submission';
 COMMENT ON COLUMN transfers.attempt_count IS 'submissions to the bank; counted before each call, so that one cut off counts too';
-COMMENT ON COLUMN transfers.ask_count IS 'questions to the bank since the last submission';
+COMMENT ON COLUMN transfers.ask_count IS 'questions to the bank since the last submission, or since the end, that were asked at their time';
 COMMENT ON COLUMN transfers.unknown_count IS 'those of them that the bank answered with "not known"';
 COMMENT ON COLUMN transfers.acknowledged_at IS
     'when an answer first showed that the bank has the reference (accepted, under way, a duplicate, or a record); never changes';
@@ -231,11 +231,11 @@ CREATE TABLE beneficiaries (
 CREATE UNIQUE INDEX beneficiaries_account ON beneficiaries (tenant_id, bank_code, account_number) WHERE removed_at IS NULL;
 CREATE INDEX beneficiaries_list ON beneficiaries (tenant_id, id) WHERE removed_at IS NULL;
 COMMENT ON TABLE beneficiaries IS 'A bank account that a tenant pays out to, saved under a label of its own.';
-COMMENT ON COLUMN beneficiaries.bank_name IS 'as the bank''s list named it; empty if the list was not to be had';
+COMMENT ON COLUMN beneficiaries.bank_name IS 'as the bank''s list named it; empty if the list could not be read';
 COMMENT ON COLUMN beneficiaries.account_name IS 'the holder, as the bank named it when the beneficiary was saved; a payout to the beneficiary needs the same name';
 COMMENT ON COLUMN beneficiaries.exempt IS 'payouts to its account need no approval, whatever the tenant''s policy says; only the tenant''s owner sets it';
 COMMENT ON COLUMN beneficiaries.saved_by IS 'who saved it, as the audit log has it: session:<e-mail> or key:<id>';
-COMMENT ON COLUMN beneficiaries.removed_at IS 'from then on it is not to be had; the row is kept as it was';
+COMMENT ON COLUMN beneficiaries.removed_at IS 'from then on no payout can name it; the row is kept as it was';
 -- Another account, or another holder, is another beneficiary.
 CREATE TRIGGER beneficiaries_unchanged BEFORE UPDATE ON beneficiaries FOR EACH ROW WHEN (
     OLD.removed_at IS NOT NULL

@@ -82,7 +82,7 @@ func Up(ctx context.Context, url string, o Options) ([]string, error) {
 		case !isLocked(err) || time.Since(begin) > giveUpAfter:
 			return applied, fmt.Errorf("migrate: %s: %w", r.names[next], err)
 		default:
-			o.Log("%s: a lock was not to be had within %s; nothing has changed, trying again", r.names[next], LockTimeout)
+			o.Log("%s: a lock was not granted within %s; nothing has changed, trying again", r.names[next], LockTimeout)
 			if err := clock.Sleep(ctx, time.Second+rand.N(time.Second)); err != nil {
 				return applied, err
 			}

@@ -123,7 +123,7 @@ func TestLocksAreGivenUpAndTriedAgain(t *testing.T) {
 		ended <- applied
 	}()
 	for range 2 {
-		require.Contains(t, <-tried, "0002_file.sql: a lock was not to be had within 400ms; nothing has changed, trying again")
+		require.Contains(t, <-tried, "0002_file.sql: a lock was not granted within 400ms; nothing has changed, trying again")
 		require.Zero(t, number(t, other, `SELECT count(*) FROM pg_class WHERE relname = 'undone'`))
 		_, err = other.Exec(ctx, `INSERT INTO things VALUES (1)`)
 		require.NoError(t, err)

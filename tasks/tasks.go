@@ -2,7 +2,7 @@
 // queues, payloads, timeouts and limits, and the [Enqueuer].
 //
 // A task only starts work at the right time: it carries the ids of items, and the item says whether
-// the work is still due. The sweep replaces a task that is lost; a task too many changes nothing.
+// the work is still due. The sweep replaces a task that is lost; an additional one changes nothing.
 // Each kind has a queue of its own name, and a slow one for what goes beyond a tenant's share.
 package tasks
 

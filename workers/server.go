@@ -75,11 +75,12 @@ type Options struct {
 	SweepPage int
 	// StopTimeout is how long Stop lets tasks finish before it hands them back; 0: 20 s.
 	StopTimeout time.Duration
-	// ReconcileEvery is how often the last ReconcileWindow is compared with the bank's list; zero:
-	// never.
+	// ReconcileEvery is how often the books are compared with what the bank's list has had since the
+	// last comparison; zero: never. ReconcileWindow is how far back the first one goes, and how long
+	// after a time its list is read again where it lacked payments.
 	ReconcileEvery  time.Duration
 	ReconcileWindow time.Duration
-	// ReconcileBack is how far back they are compared once a day; zero: never.
+	// ReconcileBack is how far back the day lies that is compared once more; zero: none.
 	ReconcileBack time.Duration
 	// Partition is how much time a new partition covers.
 	Partition partition.Size
@@ -195,13 +196,14 @@ func (w *Workers) work(k tasks.Kind) bulk {
 		})
 	case tasks.Expire: // ends a one-time account at its deadline, and closes an expired one at the bank
 		return counted(k, each(w.Accounts.AdvanceExpiry))
+	case tasks.Ingest: // posts stored events to the ledger, all of a task together
+		return counted(k, func(ctx context.Context, ids []uuid.UUID, done func(i int, err error)) {
+			for i, p := range w.Payments.PostAll(ctx, ids) {
+				done(i, p.Err)
+			}
+		})
 	}
-	// tasks.Ingest posts stored events to the ledger, all of a task together
-	return counted(k, func(ctx context.Context, ids []uuid.UUID, done func(i int, err error)) {
-		for i, p := range w.Payments.PostAll(ctx, ids) {
-			done(i, p.Err)
-		}
-	})
+	panic("workers: no function does work of the kind " + string(k))
 }
 
 // Stop takes no more tasks, lets those under way finish for StopTimeout, hands the rest back to

@@ -52,7 +52,7 @@ func printStatus(cmd *cobra.Command, asJSON bool, s app.Status) error {
 			mark = "!"
 			needs++
 		}
-		return []field{{"  PART", mark + " " + l.Part}, {"WHAT", l.What}, {"HOW IT IS", cut(l.State, 120)}, {"LOOK AT", l.Look}}
+		return []field{{"  PART", mark + " " + l.Part}, {"WHAT", l.What}, {"STATE", cut(l.State, 120)}, {"LOOK AT", l.Look}}
 	})
 	if err != nil {
 		return err

@@ -84,13 +84,15 @@ func (t *Tools) about(ctx context.Context, d *WorkDetail) (err error) {
 		v, err := t.Webhooks.Get(ctx, d.ID)
 		d.About, d.Status, d.ShownBy = "delivery", string(v.Status), "ajo deliveries show "+d.ID.String()
 		return known(err)
+	case work.Expire:
+		a, err := account.ByID(ctx, t.pool, d.ID)
+		d.About, d.Status = "account", string(a.Status)
+		if a.BankAccountNumber != "" {
+			d.ShownBy = "ajo accounts find " + a.BankAccountNumber
+		}
+		return known(err)
 	}
-	a, err := account.ByID(ctx, t.pool, d.ID)
-	d.About, d.Status = "account", string(a.Status)
-	if a.BankAccountNumber != "" {
-		d.ShownBy = "ajo accounts find " + a.BankAccountNumber
-	}
-	return known(err)
+	return fmt.Errorf("nothing says what work of the kind %s is about", d.Kind)
 }
 
 // known leaves out that a row is not there.

@@ -173,7 +173,7 @@ func parse(environ map[string]string, c Config) (Config, error) {
 }
 
 // Some reads and checks only the named settings of an environment, with their defaults: for the
-// operators' commands, which need few. The others are as good as not there.
+// operators' commands, which need few. It ignores the other settings.
 func Some(getenv func(string) string, names ...string) (Config, error) {
 	environ := map[string]string{}
 	for _, name := range names {

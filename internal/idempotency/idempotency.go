@@ -30,7 +30,7 @@ const (
 	// lease is how long a request that calls the bank may hold its key before another one takes
 	// over.
 	lease = time.Minute
-	// Keep is how long an answer is stored at least; the sweeper removes older ones.
+	// Keep is how long an answer is stored at least; package retention has older ones removed.
 	Keep = 7 * 24 * time.Hour
 )
 

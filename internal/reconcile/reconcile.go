@@ -40,7 +40,7 @@ const (
 	maxQuestions = 200
 	// runLease is how long a run may go without a word before another worker takes its window over.
 	runLease = 5 * time.Minute
-	// listLag is how old a payment must be for a periodic run: its event is on its way till then.
+	// listLag is how old a payment must be for a periodic run: until then its event may still come.
 	listLag = 2 * time.Minute
 )
 
@@ -116,8 +116,8 @@ const (
 	kindManual   = "manual"
 )
 
-// Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at
-// a person's word, and keeps the report. Successful payments whose event never came are stored
+// Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, as a
+// person has asked, and keeps the report. Successful payments whose event never came are stored
 // and posted, also when there is an error: what was stored stays, but a window that was not read to
 // its end counts as not read. [provider.ErrNotSet], [ErrWindow], or the bank's error.
 // It ends with its context; a full page takes one call.

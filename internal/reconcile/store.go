@@ -28,7 +28,7 @@ func (r *comparison) recentPerHour(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// begin records a run at a person's word.
+// begin records a run that a person has asked for.
 func (r *comparison) begin(ctx context.Context) error {
 	_, err := r.pool.Exec(ctx, `
 		INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at) VALUES ($1, 'manual', $2, $3, 'running', $4)`,

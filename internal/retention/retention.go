@@ -19,7 +19,7 @@ type Rule struct {
 	// Age is the column by which a row is old; empty: nothing of the table is removed by age alone.
 	Age   string
 	After time.Duration
-	// Only is a condition more that a row must meet to be removed.
+	// Only is another condition that a row must meet to be removed; empty: none.
 	Only string
 }
 

@@ -138,7 +138,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 	return out, keys.Save(ctx, tx)
 }
 
-// reserve has the transfer's fee be expected, if the tenant bears it.
+// reserve sets the fee that the bank is expected to take, if the tenant bears it.
 func (s *Service) reserve(a *acceptance, bears bool) {
 	a.bearsFee, a.reserved = bears, s.expectedFee(a.amount, bears)
 }

@@ -223,7 +223,8 @@ func bookCharges(ctx context.Context, tx pg.Tx, now time.Time, all []charge) err
 // moveDebits moves the debits of transfers, confirms those of the paid groups, and has the tenants
 // bear their charges: what was reserved is confirmed or reversed, and the rest debited as far as
 // the account has money, or given back. What comes back of refunds by policy is held before that,
-// so that nothing else is debited of it. Where no tenant bears anything it runs no statement more.
+// so that nothing else is debited of it. Where no tenant bears anything, this costs no additional
+// statement.
 func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []charge, moves []ledger.Move, paid []uuid.UUID) error {
 	var accounts []uuid.UUID
 	var charges []ledger.Charge

@@ -81,8 +81,8 @@ func (st *claimed) item(due time.Time) work.Item {
 	return work.Item{Kind: work.Settle, ID: st.ID, TenantID: st.TenantID, DueAt: due, Traceparent: st.Traceparent}
 }
 
-// claimedSQL reads transfers with what their account's confirmed money says: where it covers all
-// debits of the account, it covers each.
+// claimedSQL reads transfers. It finds a pending one covered if the confirmed money of its account
+// covers all debits of the account ([ledger.Available]); else [Service.cover] decides.
 var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, coalesce(n.name, 'Ajo'),
 		t.attempt_count, CASE t.status WHEN 'pending' THEN coalesce(t.approved_at, t.created_at) WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END, t.created_at,
 		t.ask_count, t.unknown_count, t.traceparent, coalesce(cardinality(n.webhook_events) > 0 OR n.webhook_endpoints > 0 OR n.event_log, false) OR coalesce(n.listening_until > $2, false),

@@ -36,28 +36,33 @@ type verdicts struct {
 	ends    []ending
 }
 
-// cover decides which of pending transfers may go on now, though the confirmed money of their
-// account does not cover all of its debits.
+// cover decides which pending transfers may go on now. It is asked only about transfers of accounts
+// whose confirmed money does not cover all of their debits.
 //
-// A pending transfer is covered if confirmed credits (with AJO_SETTLE_PROVISIONAL, all that have
-// not proved false) cover it together with every debit that stands before it. Pending transfers
-// whose debits stand behind it in the ledger do not count: the earlier one goes first. So whatever
-// has left is covered by what the ledger's order puts before it, and confirmed money never becomes
-// less. Not covered yet: short, a wait. Never to be covered, not even if all that is provisional
-// were confirmed and the transfers before it failed: it ends, and its debit is reversed. Those of
-// one account are decided as if one after the other, in the ledger's order.
+// A pending transfer is covered if the account's confirmed credits (with AJO_SETTLE_PROVISIONAL, all
+// credits that have not proved false) pay for it and for every debit before it in the ledger. Debits
+// behind it do not count: the earlier transfer goes first. For example, an account has 100.00
+// confirmed and 80.00 provisional, and three pending transfers, in the ledger's order of 60.00,
+// 50.00 and 30.00. The first is covered (60 of 100). The second is not yet (110 of 100), and so is
+// the third (140 of 100): both wait, though the third alone would fit.
 //
-// Covered when it is checked is covered when it is submitted, so nobody checks again: confirmed
-// credits stay, new debits stand behind it, and those before it can only be reversed. One behind it
-// that leaves meanwhile is covered together with all before it, this one among them. Where the
-// account had a recall in between, the submission is not made (submitSQL). Two other things can
-// take cover away in between: a payout that an operator adopts ([Service.Adopt]), which has left
-// already, and with AJO_SETTLE_PROVISIONAL a credit that proves false.
+// If the 80.00 prove false, the balance is 100 − 140 = −40. The second transfer still waits: it is
+// covered if the first one fails. A transfer ends, and its debit is reversed, only if it could not be
+// paid for even if all that is provisional were confirmed and all other pending transfers failed: in
+// the example, one of more than 100.00. The transfers of one account are decided one after the
+// other, in the ledger's order.
 //
-// What the bank takes back of confirmed money (a recall) ends no transfer: those that have lost
-// their cover by it wait for other money, or until somebody cancels them. Nor does a hold of the
-// tenant end one: it can be released. It takes no transfer's cover, since it is placed only on
-// what all debits leave ([ledger.PlaceHold]).
+// A transfer that is covered when it is checked is covered when it is submitted, so nobody checks
+// again: confirmed credits stay, new debits stand behind it, and those before it can only be
+// reversed. A transfer behind it that leaves meanwhile was covered together with this one. If the
+// account had a recall in between, the submission is not made (submitSQL). Two other things can take
+// cover away in between: a payout that an operator adopts ([Service.Adopt]), which has left already,
+// and, with AJO_SETTLE_PROVISIONAL, a credit that proves false.
+//
+// A recall, by which the bank takes confirmed money back, ends no transfer: those that lose their
+// cover wait for other money, or until somebody cancels them. Nor does a hold of the tenant end one,
+// as it can be released. A hold takes no transfer's cover: it is placed only on what all debits leave
+// ([ledger.PlaceHold]).
 func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []*claimed) (v verdicts, err error) {
 	byID := map[uuid.UUID]*claimed{}
 	var ids, accounts []uuid.UUID

@@ -43,7 +43,7 @@ func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
 	return s.replayOf(ctx, uuid.Nil, id, by)
 }
 
-// ReplayOwn is [Service.Replay] at the word of the tenant whose delivery it is, and returns it.
+// ReplayOwn is [Service.Replay] for the tenant whose delivery it is, and returns the delivery.
 // Another tenant's is [ErrNotFound].
 func (s *Service) ReplayOwn(ctx context.Context, tenant, id uuid.UUID, by audit.By) (Delivery, error) {
 	if err := s.replayOf(ctx, tenant, id, by); err != nil {

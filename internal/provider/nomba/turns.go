@@ -24,8 +24,8 @@ const (
 
 var errNoTurn = errors.New("the limit of calls leaves no turn before the deadline")
 
-// turns gives out the calls that a limit allows. Those that wait are served by urgency, then tenant
-// by tenant, one call each, so that whoever asks for much waits for himself.
+// turns gives out the calls that a limit allows. Urgent calls come first, and then the tenants take
+// turns, one call each: a tenant that asks for much delays itself alone.
 type turns struct {
 	limit *rate.Limiter
 
