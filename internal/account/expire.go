@@ -83,7 +83,7 @@ func (s *Service) AdvanceExpiry(ctx context.Context, id uuid.UUID) error {
 	if err != nil || c == nil {
 		return err
 	}
-	defer work.Hold(ctx, s.Pool, s.Clock, work.Expire, *c, work.Term).Release()
+	defer work.KeepLease(ctx, s.Pool, s.Clock, work.Expire, *c, work.Term).Release()
 	failpoint.At("account/before-close")
 	why := s.Bank.CloseAccount(ctx, id.String())
 	failpoint.At("account/after-close")

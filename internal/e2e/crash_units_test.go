@@ -67,7 +67,7 @@ var scenarios = []scenario{
 	},
 	{
 		// One call at a time, so that of several deliveries at once all but one are put off.
-		name: "crowd", points: []string{"webhook/hold:before-commit", "webhook/hold:after-commit"}, queues: "ingest,confirm,deliver=8", width: 2,
+		name: "crowd", points: []string{"webhook/postpone:before-commit", "webhook/postpone:after-commit"}, queues: "ingest,confirm,deliver=8", width: 2,
 		begin: (*crash).listenSlowly, unit: (*crash).crowd, check: (*crash).checkCredits,
 	},
 	{

@@ -40,8 +40,8 @@ var Points = []string{
 	"webhook/after-call",
 	"webhook/record:before-commit",
 	"webhook/record:after-commit",
-	"webhook/hold:before-commit",
-	"webhook/hold:after-commit",
+	"webhook/postpone:before-commit",
+	"webhook/postpone:after-commit",
 
 	"payment/claim:before-commit",
 	"payment/claim:after-commit",

@@ -119,7 +119,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 			return err
 		}
 		c.claim = *leased
-		defer work.Hold(ctx, s.Pool, s.Clock, work.Confirm, c.claim, work.Term).Release()
+		defer work.KeepLease(ctx, s.Pool, s.Clock, work.Confirm, c.claim, work.Term).Release()
 	}
 	ctx, span := trace.Resume(ctx, "confirm", c.Traceparent, begun)
 	defer span.End()

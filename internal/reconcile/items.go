@@ -106,8 +106,8 @@ func (r *comparison) askAbout(refs []string) {
 	}
 }
 
-// hold reports what is not settled, unless an operator has dismissed just that, and remembers it.
-func (r *comparison) hold(it item) {
+// unsettled reports what is not settled, unless an operator has dismissed just that, and remembers it.
+func (r *comparison) unsettled(it item) {
 	it.foundAt = r.report.StartedAt
 	if old := r.before[it.subject]; old != nil {
 		it.foundAt = old.foundAt
@@ -201,7 +201,7 @@ func (r *comparison) unclear(ctx context.Context, s subject, x Exception, why er
 		return r.unanswered(ctx, old)
 	}
 	x.Detail = "the bank does not list it, and gave no answer about it that can be used: " + why.Error()
-	r.hold(item{subject: s, exception: &x})
+	r.unsettled(item{subject: s, exception: &x})
 	return ctx.Err()
 }
 

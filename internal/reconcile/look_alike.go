@@ -330,7 +330,7 @@ func (r *comparison) holdBack(ctx context.Context, p posting, twin alike) error 
 func (r *comparison) nameLookAlike(ref string, event uuid.UUID, why string, x Exception) {
 	x.Kind, x.ProviderTxnRef, x.EventID = LookAlike, ref, &event
 	x.Detail = why + "; it is not posted: ajo events repost if it is another payment, ajo reconcile dismiss if it is the same"
-	r.hold(item{subject: subject{aboutPayment, ref}, exception: &x})
+	r.unsettled(item{subject: subject{aboutPayment, ref}, exception: &x})
 }
 
 // nameHeld names the events that were held back when they were posted, and that this run has not

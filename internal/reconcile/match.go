@@ -85,7 +85,7 @@ func (r *comparison) nameUnreadable(id string, x Exception) {
 	if s := (subject{aboutPayment, id}); !r.judged(s) {
 		r.part.Bank.Unreadable++
 		x.ProviderTxnRef = id
-		r.hold(item{subject: s, exception: &x})
+		r.unsettled(item{subject: s, exception: &x})
 	}
 }
 
@@ -113,7 +113,7 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		r.nameUnreadable(t.ID, Exception{Detail: "the record in the bank's list is not stored: " + payment.Unfit(t)}.withBank(t))
 	case payment.Unfit(t) != "":
 		x := Exception{Kind: Unposted, EventID: &k.EventID, Detail: fmt.Sprintf("%s: %s; the bank's own record does not help: %s", k.Category, k.Problem, payment.Unfit(t))}.withBank(t)
-		r.hold(item{subject: s, exception: &x})
+		r.unsettled(item{subject: s, exception: &x})
 	default:
 		return posting{t: t, event: k.EventID, problem: k.Problem}, true
 	}
@@ -135,7 +135,7 @@ func (r *comparison) notInWallet(t provider.Transaction, k payment.Known) {
 	if !t.UpdatedAt.IsZero() {
 		it.since = &t.UpdatedAt
 	}
-	r.hold(it)
+	r.unsettled(it)
 }
 
 // readMisdirected asks about the misdirected payments of a slice that the list lacks.
@@ -162,7 +162,7 @@ func (r *comparison) readMisdirected(ctx context.Context, s *slice) error {
 			x := Exception{
 				Kind: UnknownAtBank, ProviderTxnRef: m.TxnRef, EventID: &k.EventID, BooksAmount: &k.Amount, BooksFee: &k.Fee, Detail: unknownByID + ", and it is in suspense, misdirected",
 			}
-			r.hold(item{subject: subject{aboutPayment, m.TxnRef}, exception: &x, effect: m.Fee.Sub(m.Amount), since: &m.OccurredAt})
+			r.unsettled(item{subject: subject{aboutPayment, m.TxnRef}, exception: &x, effect: m.Fee.Sub(m.Amount), since: &m.OccurredAt})
 		case err == nil:
 			r.judge(t, k)
 		}
@@ -180,7 +180,7 @@ func (r *comparison) wait(t provider.Transaction) {
 		x := Exception{Kind: StillPending, Detail: "the bank has not reported its outcome for more than a day"}.withBank(t)
 		it.exception = &x
 	}
-	r.hold(it)
+	r.unsettled(it)
 }
 
 func (b *BankSide) of(s provider.Status) *Sum {
@@ -229,7 +229,7 @@ func (r *comparison) compareEntry(t provider.Transaction, e *payment.Entry) {
 	if x.Kind != "" {
 		it.exception = &x
 	}
-	r.hold(it)
+	r.unsettled(it)
 }
 
 // held is what the books say that the wallet has of the payment: it is in the balance, or under
@@ -282,7 +282,7 @@ func (r *comparison) lostPayment(e *payment.Entry, why string) {
 		return
 	}
 	x := ofEntry(e, UnknownAtBank, why)
-	r.hold(item{subject: subject{aboutPayment, e.TxnRef}, exception: &x, effect: held(e).Neg(), since: e.OccurredAt})
+	r.unsettled(item{subject: subject{aboutPayment, e.TxnRef}, exception: &x, effect: held(e).Neg(), since: e.OccurredAt})
 }
 
 // readEntries adds up the entries of a slice, by the time of their payments, and asks about those
@@ -319,7 +319,7 @@ func (r *comparison) heal(ctx context.Context, p posting) error {
 		r.settle(aboutPayment, p.t.ID)
 	case pg.IsData(err):
 		x.Detail = "from the bank's own record it cannot be posted either: " + err.Error()
-		r.hold(item{subject: subject{aboutPayment, p.t.ID}, exception: &x})
+		r.unsettled(item{subject: subject{aboutPayment, p.t.ID}, exception: &x})
 	case err != nil:
 		return err
 	case posted.Category != payment.CategoryPayment:

@@ -21,8 +21,8 @@ import (
 // only called not comparable.
 const maxEnded = 100_000
 
-// payout is a transfer as the comparison reads it.
-type payout struct {
+// transferRow is a transfer as the comparison reads it.
+type transferRow struct {
 	Ref       string
 	AccountID uuid.UUID
 	Status    transfer.Status
@@ -48,7 +48,7 @@ const payoutColumns = `merchant_tx_ref, account_id, status, amount, coalesce(pai
 		THEN coalesce(booked_fee, 0) + coalesce(booked_taxes, 0) - coalesce(tenant_fee, 0) - coalesce(tenant_taxes, 0) ELSE 0 END, bank_code, account_number, attempt_count, submitted_at, CASE WHEN differs_since IS NULL THEN difference ELSE '' END, updated_at`
 
 // out is what the balances have given for the payout.
-func (t *payout) out() money.Amount {
+func (t *transferRow) out() money.Amount {
 	if t.Attempts > 0 && (t.Status == transfer.Processing || t.Status == transfer.Success) {
 		return t.Left
 	}
@@ -57,7 +57,7 @@ func (t *payout) out() money.Amount {
 
 // bankOut is what the bank has taken from the wallet for a payout whose outcome it knows, its fee
 // aside. A part of it may have come back: the record of that has the sum which came back.
-func (t *payout) bankOut(p provider.Payout) money.Amount {
+func (t *transferRow) bankOut(p provider.Payout) money.Amount {
 	switch {
 	case p.Status == provider.Success:
 		return p.Amount
@@ -76,7 +76,7 @@ func (t *payout) bankOut(p provider.Payout) money.Amount {
 // charges are what the bank has taken for the payout beside its amount: nothing where that came
 // back as a whole, unless the record says that it kept them. ok is false where no record names the
 // fee.
-func (t *payout) charges(p provider.Payout) (sum money.Amount, ok bool) {
+func (t *transferRow) charges(p provider.Payout) (sum money.Amount, ok bool) {
 	if !p.FeeKept && !t.bankOut(p).IsPositive() {
 		return money.Zero, true
 	}
@@ -85,7 +85,7 @@ func (t *payout) charges(p provider.Payout) (sum money.Amount, ok bool) {
 }
 
 // booked is what the books have of the charges for a payout that was sent.
-func (t *payout) booked() money.Amount {
+func (t *transferRow) booked() money.Amount {
 	if t.Attempts == 0 {
 		return money.Zero
 	}
@@ -93,7 +93,7 @@ func (t *payout) booked() money.Amount {
 }
 
 // effect is how much more the wallet has for the payout than the books.
-func (t *payout) effect(p provider.Payout) money.Amount {
+func (t *transferRow) effect(p provider.Payout) money.Amount {
 	if p.Status == provider.Pending {
 		return money.Zero
 	}
@@ -140,9 +140,9 @@ func (r *comparison) matchPayouts(ctx context.Context, s *slice, payouts []provi
 	return nil
 }
 
-func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string]*payout, error) {
-	list, err := pg.Collect(ctx, r.pool, pgx.RowToAddrOfStructByPos[payout], `SELECT `+payoutColumns+` FROM transfers WHERE merchant_tx_ref = ANY($1)`, refs)
-	ours := make(map[string]*payout, len(list))
+func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string]*transferRow, error) {
+	list, err := pg.Collect(ctx, r.pool, pgx.RowToAddrOfStructByPos[transferRow], `SELECT `+payoutColumns+` FROM transfers WHERE merchant_tx_ref = ANY($1)`, refs)
+	ours := make(map[string]*transferRow, len(list))
 	for _, t := range list {
 		ours[t.Ref] = t
 	}
@@ -154,7 +154,7 @@ func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string
 // end is asked about by itself; until then only the float needs to know. A refund that only the
 // list shows makes the transfer due at once, and so do charges that are not booked as the record
 // names them.
-func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *payout) error {
+func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *transferRow) error {
 	if t == nil {
 		r.nameUnknownPayout(p)
 		return nil
@@ -182,9 +182,9 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *pa
 	switch {
 	case kind != "":
 		x := t.asException(kind, detail).withPayout(p)
-		r.hold(item{subject: s, exception: &x, effect: effect, since: &since})
+		r.unsettled(item{subject: s, exception: &x, effect: effect, since: &since})
 	case effect.Sign() != 0:
-		r.hold(item{subject: s, effect: effect, since: &since})
+		r.unsettled(item{subject: s, effect: effect, since: &since})
 	default:
 		r.settle(aboutPayout, p.Ref)
 	}
@@ -201,7 +201,7 @@ func (r *comparison) comparePaidTwice(p provider.Payout, record string, gone boo
 		return
 	}
 	x := Exception{Kind: PayoutDiffers, Detail: "the bank lists a second payout under this reference, " + payment.Clean(p.ID)}.withPayout(p)
-	r.hold(item{subject: s, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
+	r.unsettled(item{subject: s, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
 }
 
 // nameUnknownPayout flags a payout that moved money and that no transfer accounts for: a transfer
@@ -213,12 +213,12 @@ func (r *comparison) nameUnknownPayout(p provider.Payout) {
 		return
 	}
 	x := Exception{Kind: UnknownPayout, Detail: "the bank pays " + p.Ref + ", and no transfer has that reference"}.withPayout(p)
-	r.hold(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
+	r.unsettled(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
 }
 
 // difference says in what the bank's record is another than the transfer's; nothing where they
 // agree, or may by themselves.
-func (t *payout) difference(p provider.Payout) (ExceptionKind, string) {
+func (t *transferRow) difference(p provider.Payout) (ExceptionKind, string) {
 	say := fmt.Sprintf
 	if kind, detail := t.disagrees(p); kind != "" {
 		if t.Known != "" && t.Known == p.Beside(string(t.Status), t.Left) {
@@ -248,7 +248,7 @@ func (t *payout) difference(p provider.Payout) (ExceptionKind, string) {
 
 // disagrees compares status and sum. A part that came back, and that a person has booked, is as it
 // should be.
-func (t *payout) disagrees(p provider.Payout) (ExceptionKind, string) {
+func (t *transferRow) disagrees(p provider.Payout) (ExceptionKind, string) {
 	say := fmt.Sprintf
 	out := t.bankOut(p)
 	switch part := p.Status == provider.Refunded && out.IsPositive(); {
@@ -267,7 +267,7 @@ func (t *payout) disagrees(p provider.Payout) (ExceptionKind, string) {
 // conflictsWith reports whether the bank's status cannot stand beside the transfer's. A processing
 // transfer has no end yet, which the bank's record will give it. Of money that is where it was,
 // failed and refunded say the same.
-func (t *payout) conflictsWith(s provider.Status) bool {
+func (t *transferRow) conflictsWith(s provider.Status) bool {
 	switch t.Status {
 	case transfer.Success:
 		return s != provider.Success
@@ -286,8 +286,8 @@ func (r *comparison) readPayouts(ctx context.Context, s *slice) error {
 	if err != nil {
 		return err
 	}
-	var absent []payout
-	var t payout
+	var absent []transferRow
+	var t transferRow
 	if _, err := pgx.ForEachRow(rows, t.fields(), func() error {
 		fee := money.Zero
 		if t.Fee != nil {
@@ -309,19 +309,19 @@ func (r *comparison) readPayouts(ctx context.Context, s *slice) error {
 	return r.askPayouts(ctx, s, absent)
 }
 
-func (t *payout) fields() []any {
+func (t *transferRow) fields() []any {
 	return []any{
 		&t.Ref, &t.AccountID, &t.Status, &t.Ordered, &t.Left, &t.Fee, &t.VAT, &t.StampDuty, &t.Booked, &t.Short, &t.BankCode, &t.AccountNumber, &t.Attempts, &t.SubmittedAt, &t.Known, &t.UpdatedAt,
 	}
 }
 
-func (t *payout) notAsked() Exception {
+func (t *transferRow) notAsked() Exception {
 	return t.asException(PayoutUnknown, "the bank does not list it; not asked for by its reference: there are too many")
 }
 
 // askPayouts asks the bank, one by one, about the payouts that its list does not have. What is
 // under way is the transfer's own to ask about; here it is only said what the bank says.
-func (r *comparison) askPayouts(ctx context.Context, s *slice, absent []payout) error {
+func (r *comparison) askPayouts(ctx context.Context, s *slice, absent []transferRow) error {
 	for _, t := range absent {
 		if r.report.StartedAt.Sub(*t.SubmittedAt) < r.minAge {
 			r.part.Young++
@@ -354,7 +354,7 @@ func (r *comparison) askPayouts(ctx context.Context, s *slice, absent []payout) 
 }
 
 // lostPayout flags a payout that the books have and the bank does not know.
-func (r *comparison) lostPayout(t *payout) {
+func (r *comparison) lostPayout(t *transferRow) {
 	if t.Status != transfer.Success && t.Status != transfer.Refunded {
 		// the bank has not said its end yet, and the transfer asks; or it has come back
 		r.settle(aboutPayout, t.Ref)
@@ -362,7 +362,7 @@ func (r *comparison) lostPayout(t *payout) {
 	}
 	x := t.asException(PayoutUnknown, "the transfer is "+string(t.Status)+", and the bank neither lists it nor knows its reference")
 	effect := t.out().Add(t.booked())
-	r.hold(item{subject: subject{aboutPayout, t.Ref}, exception: &x, effect: effect, since: t.SubmittedAt})
+	r.unsettled(item{subject: subject{aboutPayout, t.Ref}, exception: &x, effect: effect, since: t.SubmittedAt})
 }
 
 // askPayout asks about a payout that an earlier run has left open.
@@ -400,7 +400,7 @@ func (r *comparison) askRecord(ctx context.Context, ref string) (provider.Payout
 	return p, err
 }
 
-func (t *payout) asException(k ExceptionKind, detail string) Exception {
+func (t *transferRow) asException(k ExceptionKind, detail string) Exception {
 	return Exception{
 		Kind: k, MerchantTxRef: t.Ref, AccountID: &t.AccountID, TransferStatus: string(t.Status), BooksAmount: &t.Left, BooksFee: t.Fee, Detail: detail,
 	}

@@ -23,7 +23,7 @@ type reversed struct {
 func (r *comparison) restoreReversed(ctx context.Context) error {
 	for _, w := range r.moved {
 		if !r.mayAsk("reversed") {
-			r.hold(w.item)
+			r.unsettled(w.item)
 			continue
 		}
 		if err := r.restore(ctx, w); err != nil {
@@ -40,7 +40,7 @@ func (r *comparison) restoreReversed(ctx context.Context) error {
 func (r *comparison) restore(ctx context.Context, w reversed) error {
 	record, err := r.askTransaction(ctx, w.TxnRef)
 	if err != nil {
-		r.hold(w.item)
+		r.unsettled(w.item)
 		return ctx.Err()
 	}
 	out, err := r.payments.RestoreListed(ctx, w.ID, record, audit.By{
@@ -50,7 +50,7 @@ func (r *comparison) restore(ctx context.Context, w reversed) error {
 	case errors.Is(err, payment.ErrCounts), errors.Is(err, payment.ErrReplaced), errors.Is(err, payment.ErrNotReversed):
 		r.settle(aboutPayment, w.TxnRef) // another run or an operator was quicker
 	case errs.As(err) != nil:
-		r.hold(w.item)
+		r.unsettled(w.item)
 	case err != nil:
 		return err
 	default:

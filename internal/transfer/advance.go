@@ -127,10 +127,10 @@ func (s *Service) submit(ctx context.Context, st *claimed) error {
 	}
 	st.Status, st.Attempts, st.Asks, st.Unknown, st.Since, st.Early = Processing, st.Attempts+1, 0, 0, made.at, true
 	st.Claim = *made.claim
-	held := s.hold(ctx, st)
-	defer held.Release()
+	lease := s.keepLease(ctx, st)
+	defer lease.Release()
 	failpoint.At("transfer/before-pay")
-	paying, span := trace.Step(provider.OnlyWhile(ctx, held.Stands), "pay")
+	paying, span := trace.Step(provider.OnlyWhile(ctx, lease.Stands), "pay")
 	p, err := s.Bank.Pay(paying, provider.NewPayout{
 		Ref: st.Ref, Amount: st.Amount, BankCode: st.BankCode, AccountNumber: st.AccountNumber, AccountName: st.AccountName,
 		SenderName: st.SenderName, Narration: st.Narration,
@@ -165,7 +165,7 @@ func (s *Service) ask(ctx context.Context, st *claimed) error {
 }
 
 func (s *Service) payout(ctx context.Context, st *claimed) (provider.Payout, error) {
-	defer s.hold(ctx, st).Release()
+	defer s.keepLease(ctx, st).Release()
 	failpoint.At("transfer/before-ask")
 	ctx, span := trace.Step(ctx, "ask the bank")
 	p, err := s.Bank.Payout(ctx, st.Ref)
@@ -174,9 +174,9 @@ func (s *Service) payout(ctx context.Context, st *claimed) (provider.Payout, err
 	return p, err
 }
 
-// hold renews the lease of a step while the bank is called.
-func (s *Service) hold(ctx context.Context, st *claimed) *work.Held {
-	return work.Hold(ctx, s.Pool, s.Clock, work.Settle, st.Claim, s.Lease)
+// keepLease renews the lease of a step while the bank is called.
+func (s *Service) keepLease(ctx context.Context, st *claimed) *work.Kept {
+	return work.KeepLease(ctx, s.Pool, s.Clock, work.Settle, st.Claim, s.Lease)
 }
 
 // handleUnknown acts on a reference that the bank does not know: after a few questions it is

@@ -23,9 +23,10 @@ const frozenRecheck = 5 * time.Minute
 var frozenUntil = `greatest(CASE WHEN n.status <> 'active' THEN $4::timestamptz END,
 			(SELECT max(least(coalesce(f.until, 'infinity'), $4)) FROM freezes f WHERE ` + freeze.On("t.account_id", "t.tenant_id", "$2") + `))`
 
-// mayLeave is, as SQL, the condition on a transfer t that nothing holds it at $2. They are
+// notStopped is, as SQL, the condition on a transfer t that no freeze stops it at $2, nor a
+// suspension of its tenant. What else it must have is in submitSQL. The conditions are
 // subqueries with one value each, since the planner would join the others.
-var mayLeave = `coalesce((SELECT n.status FROM tenants n WHERE n.id = t.tenant_id), 'active') = 'active'
+var notStopped = `coalesce((SELECT n.status FROM tenants n WHERE n.id = t.tenant_id), 'active') = 'active'
 		AND (SELECT count(*) FROM freezes f WHERE ` + freeze.On("t.account_id", "t.tenant_id", "$2") + `) = 0`
 
 // frozenWait puts a frozen pending transfer off. It counts as no question.

@@ -97,7 +97,7 @@ func (s *Service) hookDecision(ctx context.Context, st *claimed) (Decision, erro
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"ajo"}}
 	webhook.Sign(header, secrets, q.Nonce, now, body)
-	defer s.hold(ctx, st).Release()
+	defer s.keepLease(ctx, st).Release()
 	calling, span := trace.Step(ctx, "ask the approval hook")
 	failpoint.At("approval/before-ask")
 	r, err := s.Hooks.Post(calling, st.hook, header, body)

@@ -232,7 +232,7 @@ var submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count = a
 	WHERE t.id = m.id AND t.status = ANY($1) AND t.acknowledged_at IS NULL
 		AND CASE WHEN t.status = 'pending' OR t.refund_of IS NOT NULL THEN m.recalls = (SELECT coalesce(r.recall_count, 0) FROM ledger_balances r WHERE r.account_id = t.account_id) ELSE true END
 		AND ` + paymentOf + ` = ''
-		AND ` + mayLeave + `
+		AND ` + notStopped + `
 		AND ` + approved + `
 	RETURNING m.n`
 

@@ -106,13 +106,13 @@ func TestScheduleAtADeadEndpoint(t *testing.T) {
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int]health{200: endpointUp, 204: endpointUp, 301: endpointUp, 400: endpointUp, 401: endpointUp, 404: endpointUp, 410: endpointUp, 429: endpointUp, 500: endpointDown, 502: endpointDown, 503: endpointDown, 504: endpointDown} {
-		require.Equal(t, want, judge(safehttp.Result{StatusCode: code}, nil), code)
+		require.Equal(t, want, healthOf(safehttp.Result{StatusCode: code}, nil), code)
 	}
 	for _, reason := range []error{safehttp.ErrRefused, safehttp.ErrTimeout, safehttp.ErrCut, safehttp.ErrName, safehttp.ErrUnreachable, safehttp.ErrTLS, safehttp.ErrAnswer, safehttp.ErrNetwork} {
-		require.Equal(t, endpointDown, judge(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
+		require.Equal(t, endpointDown, healthOf(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
 	}
 	for _, reason := range []error{safehttp.ErrURL, safehttp.ErrAddress} {
-		require.Equal(t, healthUnknown, judge(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
+		require.Equal(t, healthUnknown, healthOf(safehttp.Result{}, &safehttp.Error{Reason: reason}), reason)
 	}
 }
 
@@ -127,8 +127,8 @@ func TestHoldOnce(t *testing.T) {
 	in := func(c *dueDelivery, d time.Duration) work.Outcome {
 		return work.Outcome{Claim: c.Claim, Next: new(b.Clock.Now().Add(d))}
 	}
-	moved := together(b, b.holds, in(read[0], time.Minute), in(read[0], 2*time.Minute), in(read[1], time.Minute))
+	moved := together(b, b.postpones, in(read[0], time.Minute), in(read[0], 2*time.Minute), in(read[1], time.Minute))
 	require.Equal(t, []bool{true, false, false}, moved)
 	require.True(t, b.Clock.Now().Add(time.Minute).Equal(*b.DueAt(work.Deliver, id)))
-	require.Equal(t, []bool{false}, together(b, b.holds, in(read[0], time.Hour)))
+	require.Equal(t, []bool{false}, together(b, b.postpones, in(read[0], time.Hour)))
 }

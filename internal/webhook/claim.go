@@ -143,10 +143,10 @@ func readPending(row pgx.CollectableRow) (*dueDelivery, error) {
 	return &d, err
 }
 
-// hold puts off deliveries that found no slot, and reports for each whether it did: a delivery that
+// postpone puts off deliveries that found no slot, and reports for each whether it did: a delivery that
 // has been claimed, ended or put off meanwhile stays as it is.
-func (s *Service) hold(ctx context.Context, tx pg.Tx, holds []work.Outcome) ([]bool, error) {
-	return work.Finish(ctx, tx, work.Deliver, holds)
+func (s *Service) postpone(ctx context.Context, tx pg.Tx, later []work.Outcome) ([]bool, error) {
+	return work.Finish(ctx, tx, work.Deliver, later)
 }
 
 // attemptResult is the result of one attempt.

@@ -141,7 +141,7 @@ func (s *Service) attempt(ctx context.Context, w *dueDelivery) error {
 // The item says when it is due again, so that the sweep does not enqueue all that wait for a dead
 // endpoint.
 func (s *Service) putOff(ctx context.Context, w *dueDelivery, to time.Time, why error) error {
-	moved, err := s.holds.Do(ctx, work.Outcome{Claim: w.Claim, Next: &to})
+	moved, err := s.postpones.Do(ctx, work.Outcome{Claim: w.Claim, Next: &to})
 	if err != nil || !moved {
 		return err
 	}
@@ -170,7 +170,7 @@ func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Reda
 	var took time.Duration
 	found := healthUnknown
 	defer func() { s.release(e, took, found) }()
-	defer work.Hold(ctx, s.pool, s.clock, work.Deliver, w.Claim, work.Term).Release()
+	defer work.KeepLease(ctx, s.pool, s.clock, work.Deliver, w.Claim, work.Term).Release()
 	now := s.clock.Now()
 	header := s.header()
 	if w.resent {
@@ -183,7 +183,7 @@ func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Reda
 		// what the receiver saw is unknown; when the lease ends, the attempt is made again
 		return nil, err
 	}
-	found = judge(answer, err)
+	found = healthOf(answer, err)
 	a := &attemptResult{
 		claim: w.Claim, StartedAt: now, DurationMS: int32(answer.Duration.Milliseconds()),
 		StatusCode: statusCode(answer), Failure: failure(answer, err), Body: answer.Body,
@@ -229,11 +229,11 @@ func (s *Service) release(e endpoint, took time.Duration, found health) {
 	}
 }
 
-// judge decides what a call says about the endpoint. A 5xx answer is a gateway's or an
+// healthOf is what a call says about the endpoint. A 5xx answer is a gateway's or an
 // application's word that nothing works behind it; a 4xx (or 3xx) answer is one of an application
 // that is there and does not want this delivery, so it is no reason to hold others. What we refuse
 // to call ourselves says nothing.
-func judge(r safehttp.Result, err error) health {
+func healthOf(r safehttp.Result, err error) health {
 	switch {
 	case errors.Is(err, safehttp.ErrURL), errors.Is(err, safehttp.ErrAddress):
 		return healthUnknown

@@ -112,9 +112,9 @@ type Service struct {
 	// of the log of events: log.go
 	logMargin, onlyReads time.Duration
 
-	claims  *pg.Batcher[uuid.UUID, *dueDelivery]
-	holds   *pg.Batcher[work.Outcome, bool]
-	records *pg.Batcher[attemptResult, bool]
+	claims    *pg.Batcher[uuid.UUID, *dueDelivery]
+	postpones *pg.Batcher[work.Outcome, bool]
+	records   *pg.Batcher[attemptResult, bool]
 }
 
 // maxBatch is where batches stop gaining (measured: about 100).
@@ -142,7 +142,7 @@ func New(o Options) *Service {
 		logMargin: logMargin, onlyReads: onlyReads,
 	}
 	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch}, s.claim)
-	s.holds = pg.NewBatcher(o.Pool, pg.BatchOptions[work.Outcome]{Name: "webhook/hold", Max: maxBatch}, s.hold)
+	s.postpones = pg.NewBatcher(o.Pool, pg.BatchOptions[work.Outcome]{Name: "webhook/postpone", Max: maxBatch}, s.postpone)
 	s.records = pg.NewBatcher(o.Pool, pg.BatchOptions[attemptResult]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attemptResult.id)}, s.record)
 	return s
 }
@@ -154,7 +154,7 @@ func (s *Service) Breakers() (open int, since *time.Time) { return s.limiter.ope
 // Close finishes the writes that were taken and refuses new ones. Call it when no Deliver is
 // running any more.
 func (s *Service) Close() {
-	s.holds.Close()
+	s.postpones.Close()
 	s.claims.Close()
 	s.records.Close()
 }

@@ -29,8 +29,8 @@ const (
 // ErrLeaseEnded says that a lease has ended: another worker may have the item.
 var ErrLeaseEnded = errors.New("the lease has ended: another worker may have the item")
 
-// Held is a lease whose holder is at work.
-type Held struct {
+// Kept is a lease that is renewed while its holder is at work.
+type Kept struct {
 	ctx   context.Context
 	pool  *pg.Pool
 	clock clock.Clock
@@ -42,41 +42,41 @@ type Held struct {
 	until time.Time
 }
 
-// holders are the held leases of this process, by pool. A pool that has some has a goroutine that
+// holders are the leases that this process keeps, by pool. A pool that has some has a goroutine that
 // renews them.
 var holders = struct {
 	sync.Mutex
-	held map[*pg.Pool]map[*Held]struct{}
-}{held: map[*pg.Pool]map[*Held]struct{}{}}
+	kept map[*pg.Pool]map[*Kept]struct{}
+}{kept: map[*pg.Pool]map[*Kept]struct{}{}}
 
-// Hold renews the lease of a claim, which [Lease] returned, for a term at a time, until it is
+// KeepLease renews the lease of a claim, which [Lease] returned, for a term at a time, until it is
 // released or the context ends. So a lease can be short, and its item is free soon after the holder
 // has died, hangs or cannot reach the database. What a process holds is renewed together, once a
 // third of the term has passed: a call that is answered sooner costs no statement. The claim stays
 // as it is. A lease that has ended is not renewed any more.
-func Hold(ctx context.Context, pool *pg.Pool, c clock.Clock, kind Kind, claim Claim, term time.Duration) *Held {
-	h := &Held{ctx: ctx, pool: pool, clock: c, kind: kind, claim: claim, term: term, until: claim.until}
+func KeepLease(ctx context.Context, pool *pg.Pool, c clock.Clock, kind Kind, claim Claim, term time.Duration) *Kept {
+	h := &Kept{ctx: ctx, pool: pool, clock: c, kind: kind, claim: claim, term: term, until: claim.until}
 	holders.Lock()
 	defer holders.Unlock()
-	if holders.held[pool] == nil {
-		holders.held[pool] = map[*Held]struct{}{}
+	if holders.kept[pool] == nil {
+		holders.kept[pool] = map[*Kept]struct{}{}
 		go renewAll(pool)
 	}
-	holders.held[pool][h] = struct{}{}
+	holders.kept[pool][h] = struct{}{}
 	return h
 }
 
 // Release ends the renewals. The lease goes on until it ends, or the item is given back.
-func (h *Held) Release() {
+func (h *Kept) Release() {
 	holders.Lock()
 	defer holders.Unlock()
-	delete(holders.held[h.pool], h)
+	delete(holders.kept[h.pool], h)
 }
 
 // Stands returns [ErrLeaseEnded] unless the item is leased to its holder for certain. Check it
 // right before what must not happen once another worker has the item: this process may have been
 // stopped for any length of time since the last check.
-func (h *Held) Stands() error {
+func (h *Kept) Stands() error {
 	if h.remaining() <= 0 {
 		return ErrLeaseEnded
 	}
@@ -84,20 +84,20 @@ func (h *Held) Stands() error {
 }
 
 // remaining is how long the lease certainly goes on.
-func (h *Held) remaining() time.Duration {
+func (h *Kept) remaining() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.until.Add(-skew).Sub(h.clock.Now())
 }
 
-// renewAll renews what is held through the pool until nothing is. Failures need no report: the
+// renewAll renews the leases that are kept through the pool until there are none. Failures need no report: the
 // leases end, and an outage of the database is reported elsewhere.
 func renewAll(pool *pg.Pool) {
 	for {
 		time.Sleep(renewEvery)
-		var due []*Held
+		var due []*Kept
 		holders.Lock()
-		all := holders.held[pool]
+		all := holders.kept[pool]
 		for h := range all {
 			if left := h.remaining(); h.ctx.Err() == nil && left > 0 && left < h.term*2/3 {
 				due = append(due, h)
@@ -105,7 +105,7 @@ func renewAll(pool *pg.Pool) {
 		}
 		idle := len(all) == 0
 		if idle {
-			delete(holders.held, pool)
+			delete(holders.kept, pool)
 		}
 		holders.Unlock()
 		if idle {
@@ -134,7 +134,7 @@ var renewSQL = `
 	WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN m.kind THEN true ELSE false END RETURNING m.n`
 
 // renew renews the leases whose claims stand.
-func renew(pool *pg.Pool, due []*Held) error {
+func renew(pool *pg.Pool, due []*Kept) error {
 	ctx, cancel := context.WithTimeout(context.Background(), renewTimeout)
 	defer cancel()
 	rows := make([]renewal, len(due))

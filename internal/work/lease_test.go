@@ -41,7 +41,7 @@ func TestHeldLeasesAreRenewed(t *testing.T) {
 	type holding struct {
 		kind work.Kind
 		work.Claim
-		*work.Held
+		*work.Kept
 	}
 	var held, left []holding
 	for _, k := range []work.Kind{work.Confirm, work.Settle, work.Deliver, work.Expire} {
@@ -50,7 +50,7 @@ func TestHeldLeasesAreRenewed(t *testing.T) {
 				left = append(left, holding{kind: k, Claim: c})
 				continue
 			}
-			held = append(held, holding{k, c, work.Hold(b.ctx, b.Pool, b.Clock, k, c, time.Minute)})
+			held = append(held, holding{k, c, work.KeepLease(b.ctx, b.Pool, b.Clock, k, c, time.Minute)})
 		}
 	}
 	for range 3 {
@@ -78,11 +78,11 @@ func TestLeasesThatAreNotRenewed(t *testing.T) {
 	end := b.ends(work.Settle, claims[0].ID)
 	over, cancel := context.WithCancel(b.ctx)
 	cancel()
-	work.Hold(b.ctx, b.Pool, b.Clock, work.Settle, claims[0], time.Minute).Release()
-	defer work.Hold(over, b.Pool, b.Clock, work.Settle, claims[1], time.Minute).Release()
-	defer work.Hold(b.ctx, b.Pool, b.Clock, work.Settle, claims[2], work.Term).Release() // too soon
-	defer work.Hold(b.ctx, b.Pool, b.Clock, work.Settle, claims[3], time.Minute).Release()
-	defer work.Hold(b.ctx, b.Pool, b.Clock, work.Settle, claims[4], time.Minute).Release()
+	work.KeepLease(b.ctx, b.Pool, b.Clock, work.Settle, claims[0], time.Minute).Release()
+	defer work.KeepLease(over, b.Pool, b.Clock, work.Settle, claims[1], time.Minute).Release()
+	defer work.KeepLease(b.ctx, b.Pool, b.Clock, work.Settle, claims[2], work.Term).Release() // too soon
+	defer work.KeepLease(b.ctx, b.Pool, b.Clock, work.Settle, claims[3], time.Minute).Release()
+	defer work.KeepLease(b.ctx, b.Pool, b.Clock, work.Settle, claims[4], time.Minute).Release()
 	renewed := func(i int) bool { return b.ends(work.Settle, claims[i].ID).After(end) }
 	b.inTx(func(tx pg.Tx) error {
 		require.NoError(t, work.Lock(b.ctx, tx, work.Settle, claims[3].ID))
@@ -102,7 +102,7 @@ func TestLeaseEndsForItsHolderFirst(t *testing.T) {
 	pool, err := pgxpool.New(b.ctx, b.DatabaseURL)
 	require.NoError(t, err)
 	claims := b.leased(work.Settle, 2, work.Term)
-	cut := work.Hold(b.ctx, pool, b.Clock, work.Settle, claims[0], work.Term)
+	cut := work.KeepLease(b.ctx, pool, b.Clock, work.Settle, claims[0], work.Term)
 	defer cut.Release()
 	pool.Close()
 	b.Clock.Advance(work.Term - time.Second - time.Microsecond)
@@ -113,10 +113,10 @@ func TestLeaseEndsForItsHolderFirst(t *testing.T) {
 	b.Clock.Advance(time.Second)
 	require.Len(t, b.due(work.Settle, claims[0].ID), 1)
 
-	stopped := work.Hold(b.ctx, b.Pool, b.Clock, work.Settle, claims[1], work.Term)
+	stopped := work.KeepLease(b.ctx, b.Pool, b.Clock, work.Settle, claims[1], work.Term)
 	defer stopped.Release()
 	other := b.leased(work.Settle, 1, work.Term)[0]
-	defer work.Hold(b.ctx, b.Pool, b.Clock, work.Settle, other, time.Hour).Release()
+	defer work.KeepLease(b.ctx, b.Pool, b.Clock, work.Settle, other, time.Hour).Release()
 	before := b.ends(work.Settle, other.ID)
 	testenv.Eventually(t, 10*time.Second, "a renewal", func() bool { return b.ends(work.Settle, other.ID).After(before) })
 	require.ErrorIs(t, stopped.Stands(), work.ErrLeaseEnded)
@@ -127,11 +127,11 @@ func TestLeaseEndsForItsHolderFirst(t *testing.T) {
 func TestLostLeaseIsNotRenewed(t *testing.T) {
 	b := setup(t)
 	lost := b.leased(work.Settle, 2, work.Term)
-	first := work.Hold(b.ctx, b.Pool, b.Clock, work.Settle, lost[0], time.Hour)
+	first := work.KeepLease(b.ctx, b.Pool, b.Clock, work.Settle, lost[0], time.Hour)
 	defer first.Release()
 	until := b.Clock.Now().Add(time.Second)
 	b.Lease(work.Settle, lost[0].ID, until)
-	defer work.Hold(b.ctx, b.Pool, b.Clock, work.Settle, lost[1], time.Hour).Release()
+	defer work.KeepLease(b.ctx, b.Pool, b.Clock, work.Settle, lost[1], time.Hour).Release()
 	end := b.ends(work.Settle, lost[1].ID)
 	testenv.Eventually(t, 10*time.Second, "a renewal", func() bool { return b.ends(work.Settle, lost[1].ID).After(end) })
 	require.True(t, b.ends(work.Settle, lost[0].ID).Equal(until))
