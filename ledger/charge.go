@@ -97,9 +97,3 @@ func PostCharges(ctx context.Context, tx pg.Tx, now time.Time, charges []Charge)
 
 // givenBack begins the narration of a charge that is given back.
 const givenBack = "Given back: "
-
-// LockBalances locks the balances of accounts, for a caller that changes them in several steps.
-func LockBalances(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) error {
-	_, err := lockTotals(ctx, tx, accounts)
-	return err
-}

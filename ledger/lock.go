@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -9,11 +10,49 @@ import (
 	"ajo/internal/pg"
 )
 
-// LockAccount locks the balance of an account, after which nothing else changes what may leave it
+// The locks of balances. For their place among others see docs/architecture.md, Lock order.
+
+// lockPosted locks the balances of the accounts that the postings name.
+func lockPosted(ctx context.Context, tx pg.Tx, postings []Posting) (book, error) {
+	ids := make([]uuid.UUID, len(postings))
+	for i, p := range postings {
+		ids[i] = p.AccountID
+	}
+	return lockTotals(ctx, tx, ids)
+}
+
+// lockTotals locks the balance rows of the accounts, in the order of their ids.
+func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, error) {
+	ids := slices.Clone(accounts)
+	slices.SortFunc(ids, pg.CompareIDs)
+	ids = slices.Compact(ids)
+	rows, err := tx.Query(ctx, selectTotals+` WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE`, ids)
+	if err != nil {
+		return book{}, err
+	}
+	return readTotals(rows)
+}
+
+// lockTotal locks the balance row of one account.
+func lockTotal(ctx context.Context, tx pg.Tx, account uuid.UUID) (*totals, error) {
+	b, err := lockTotals(ctx, tx, []uuid.UUID{account})
+	if err != nil {
+		return nil, err
+	}
+	return b.of(account)
+}
+
+// LockBalances locks the balances of accounts, for a caller that changes them in several steps.
+func LockBalances(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) error {
+	_, err := lockTotals(ctx, tx, accounts)
+	return err
+}
+
+// LockAvailable locks the balance of an account, after which nothing else changes what may leave it
 // until the transaction ends, and ends the holds whose time has come by now. Whoever decides by
 // several tables what may leave reads them after it. The caller takes no lock afterwards that
 // comes before balances.
-func LockAccount(ctx context.Context, tx pg.Tx, now time.Time, account uuid.UUID) error {
+func LockAvailable(ctx context.Context, tx pg.Tx, now time.Time, account uuid.UUID) error {
 	b, err := lockTotals(ctx, tx, []uuid.UUID{account})
 	if err != nil {
 		return err

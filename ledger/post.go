@@ -190,36 +190,6 @@ func (b book) of(account uuid.UUID) (*totals, error) {
 	return t, nil
 }
 
-// lockPosted locks the balances of the accounts that the postings name.
-func lockPosted(ctx context.Context, tx pg.Tx, postings []Posting) (book, error) {
-	ids := make([]uuid.UUID, len(postings))
-	for i, p := range postings {
-		ids[i] = p.AccountID
-	}
-	return lockTotals(ctx, tx, ids)
-}
-
-// lockTotals locks the balance rows of the accounts, in the order of their ids.
-func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, error) {
-	ids := slices.Clone(accounts)
-	slices.SortFunc(ids, pg.CompareIDs)
-	ids = slices.Compact(ids)
-	rows, err := tx.Query(ctx, selectTotals+` WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE`, ids)
-	if err != nil {
-		return book{}, err
-	}
-	return readTotals(rows)
-}
-
-// lockTotal locks the balance row of one account.
-func lockTotal(ctx context.Context, tx pg.Tx, account uuid.UUID) (*totals, error) {
-	b, err := lockTotals(ctx, tx, []uuid.UUID{account})
-	if err != nil {
-		return nil, err
-	}
-	return b.of(account)
-}
-
 const selectTotals = `
 		SELECT account_id, tenant_id, total_credits, total_debits, provisional_credits, last_seq, chain_head, last_at, coalesce(held, 0), held_until, coalesce(held_over, 0)
 		FROM ledger_balances`

@@ -183,7 +183,7 @@ func (s *Service) releaseAdopted(ctx context.Context, tx pg.Tx, now time.Time, a
 	if of.Entry == nil {
 		return nil, nil
 	}
-	if err := ledger.LockAccount(ctx, tx, now, account); err != nil {
+	if err := ledger.LockAvailable(ctx, tx, now, account); err != nil {
 		return nil, err
 	}
 	held, err := ledger.FindPolicyHold(ctx, tx, *of.Entry)

@@ -116,7 +116,7 @@ func (s *Service) decline(ctx context.Context, h ledger.PolicyHold, why error) e
 	failpoint.At("policy/before-decline-commit")
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		if err := ledger.LockAccount(ctx, tx, now, h.AccountID); err != nil {
+		if err := ledger.LockAvailable(ctx, tx, now, h.AccountID); err != nil {
 			return err
 		}
 		held, err := ledger.FindPolicyHold(ctx, tx, h.EntryID)

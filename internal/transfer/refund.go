@@ -219,7 +219,7 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 	case from[0].Frozen:
 		return nil, account.ErrFrozen
 	}
-	if err := ledger.LockAccount(ctx, tx, now, of.ID); err != nil {
+	if err := ledger.LockAvailable(ctx, tx, now, of.ID); err != nil {
 		return nil, err
 	}
 	switch was, err := s.madeBefore(ctx, tx, now, to, of.ID, money.Zero); {

@@ -80,7 +80,7 @@ func (s *Service) RefundSuspense(ctx context.Context, r SuspenseRefund, by audit
 
 // acceptSuspense is acceptRefund for the account suspense, which is locked after all others.
 func (s *Service) acceptSuspense(ctx context.Context, tx pg.Tx, now time.Time, to *request) (*acceptance, error) {
-	if err := ledger.LockAccount(ctx, tx, now, suspense.ID); err != nil {
+	if err := ledger.LockAvailable(ctx, tx, now, suspense.ID); err != nil {
 		return nil, err
 	}
 	p, err := s.readRefundable(ctx, tx, now, suspense.TenantID, to.refund.of)

@@ -55,22 +55,17 @@ var (
 	putOffAs    = map[error]string{ErrBusy: "busy", ErrHeld: "held", ErrPaused: "paused"}
 )
 
-// Deliver makes the attempt that is due for the delivery: claim, sign, POST, record. Running it
-// twice, late, or after a crash at any line is safe; at worst the receiver sees an event again, and
-// knows it by its transactionGroupId and eventType.
+// Claim claims deliveries together, and returns for each what makes the attempt that is due: sign,
+// POST, record. Running it twice, late, or after a crash at any line is safe; at worst the receiver
+// sees an event again, and knows it by its transactionGroupId and eventType.
 //
-// It returns nil when the delivery has arrived, when nothing is due (unknown id, delivered, dead,
-// claimed by somebody else, due later), and when its claim was gone before it could record.
+// An attempt returns nil when the delivery has arrived, when nothing is due (unknown id, delivered,
+// dead, claimed by somebody else, due later), and when its claim was gone before it could record.
 // retry.At says when the row is due again: after a failed attempt, or without one ([ErrBusy],
 // [ErrHeld], [ErrPaused], [ErrEarly]: the caller should count no failure). retry.Exhausted says
-// that this was the last attempt, or [ErrRemoved], and the row is a dead letter.
-// Any other error is ours: the attempt was not recorded (or it was, and the answer of Postgres is
-// lost), and once the lease has run out the row says what is due.
-func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
-	return s.Claim(ctx, []uuid.UUID{id})[0](ctx)
-}
-
-// Claim claims deliveries together, and returns for each the rest of what [Service.Deliver] does.
+// that this was the last attempt, or [ErrRemoved], and the row is a dead letter. Any other error is
+// ours: the attempt was not recorded (or it was, and the answer of Postgres is lost), and once the
+// lease has run out the row says what is due.
 func (s *Service) Claim(ctx context.Context, ids []uuid.UUID) []func(context.Context) error {
 	attempts := make([]func(context.Context) error, len(ids))
 	for i, o := range s.claims.DoAll(ctx, ids) {

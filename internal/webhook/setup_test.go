@@ -56,6 +56,11 @@ func setup(t testing.TB) *bundle {
 	return b
 }
 
+// Deliver makes the attempt that is due for one delivery.
+func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
+	return s.Claim(ctx, []uuid.UUID{id})[0](ctx)
+}
+
 // alone is setup for tests of all tenants' deliveries.
 func alone(t testing.TB) *bundle {
 	t.Helper()
