@@ -83,10 +83,10 @@ var daysSQL = `
 		ORDER BY 1, 2
 		ON CONFLICT (tenant_id, day, slot) DO UPDATE SET money_in = d.money_in + excluded.money_in, money_out = d.money_out + excluded.money_out`
 
-// queueDays adds to the stored sums. A day has 32 rows, its slots, and a transaction has one slot to
-// itself until it ends, so that nobody waits here, in whatever order a transaction posts. Only where
-// more than 32 transactions post at once do some share a slot: therefore each statement locks its
-// rows in one order, by tenant and day.
+// queueDays adds to the stored sums. A day has 32 rows, its slots, and a transaction has one slot
+// to itself until it ends, so that nobody waits here, in whatever order a transaction posts. Only
+// where more than 32 transactions post at once do some share a slot: therefore each statement locks
+// its rows in one order, by tenant and day.
 func queueDays(batch *pgx.Batch, d days) {
 	if len(d) > 0 {
 		batch.Queue(daysSQL, pg.Columns(slices.Collect(maps.Values(d)))...)

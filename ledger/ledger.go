@@ -2,14 +2,15 @@
 //
 // What always holds: an entry never changes but for its status, which moves along [Transitions],
 // and what belongs to that: when it was confirmed, its review, and who paid by the bank's record
-// (also [RecordSender]); balance = total credits − total debits; the balance, the statement's totals
-// and the sum over the entries agree at every commit; each entry has two sides, its account and a
-// [SystemAccount], which is the provider float of nearly all, so the book sums to zero; each entry's
-// hash covers the one before. The schema enforces what it can see. (Specification, "Ledger entry", "Statement line"; decisions, "Ledger".)
+// (also [RecordSender]); balance = total credits − total debits; the balance, the statement's
+// totals and the sum over the entries agree at every commit; each entry has two sides, its account
+// and a [SystemAccount], which is the provider float of nearly all, so the book sums to zero; each
+// entry's hash covers the one before. The schema enforces what it can see. (Specification, "Ledger
+// entry", "Statement line"; decisions, "Ledger".)
 //
 // Every change to an account's entries that its balance shows happens under the lock of its row in
-// ledger_balances. (The confirmation of a debit shows in no balance: [ConfirmDebits].) For its place
-// among other locks see docs/architecture.md, Lock order.
+// ledger_balances. (The confirmation of a debit shows in no balance: [ConfirmDebits].) For its
+// place among other locks see docs/architecture.md, Lock order.
 package ledger
 
 import (

@@ -102,8 +102,8 @@ func (b *books) connections() (same []*pg.Pool) {
 	return nil
 }
 
-// A transaction has its own rows of the sums by day, whatever else it still has to wait for: another
-// that posts for the same tenants does not wait for them.
+// A transaction has its own rows of the sums by day, whatever else it still has to wait for:
+// another that posts for the same tenants does not wait for them.
 func TestNobodyWaitsForTheDays(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -130,8 +130,8 @@ func TestNobodyWaitsForTheDays(t *testing.T) {
 }
 
 // Entries of many tenants and days leave the balance in one transaction, and those of other
-// accounts of the same tenants in another at the same moment. Where all slots are taken they meet on
-// the sums by day, and must lock these in one order.
+// accounts of the same tenants in another at the same moment. Where all slots are taken they meet
+// on the sums by day, and must lock these in one order.
 func TestMovesOfManyDaysDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -241,8 +241,8 @@ var (
 		WHERE b.account_id = m.account_id`
 )
 
-// queueEntries inserts the rows. Most are payments and payouts. Entries of a kind, and payments with
-// a price or a split, have more columns, which the statement of the others leaves out.
+// queueEntries inserts the rows. Most are payments and payouts. Entries of a kind, and payments
+// with a price or a split, have more columns, which the statement of the others leaves out.
 func queueEntries(batch *pgx.Batch, rows []row) {
 	plain, marked, priced := rows, []markedRow(nil), []pricedRow(nil)
 	if slices.ContainsFunc(rows, func(r row) bool { return r.Kind != "" || r.Price != nil || r.Split != nil }) {

@@ -75,9 +75,9 @@ type Options struct {
 	SweepPage int
 	// StopTimeout is how long Stop lets tasks finish before it hands them back; 0: 20 s.
 	StopTimeout time.Duration
-	// ReconcileEvery is how often the books are compared with what the bank's list has had since the
-	// last comparison; zero: never. ReconcileWindow is how far back the first one goes, and how long
-	// after a time its list is read again where it lacked payments.
+	// ReconcileEvery is how often the books are compared with what the bank's list has had since
+	// the last comparison; zero: never. ReconcileWindow is how far back the first one goes, and how
+	// long after a time its list is read again where it lacked payments.
 	ReconcileEvery  time.Duration
 	ReconcileWindow time.Duration
 	// ReconcileBack is how far back the day lies that is compared once more; zero: none.

@@ -143,8 +143,8 @@ type Misdirection struct {
 	ReturnedBy             string // as of [Known]
 }
 
-// Unfit says why a record of the list cannot be posted as a payment. Such a record is not stored: the
-// genuine event has the same id and may be fit to post, and would then be taken for a repeat.
+// Unfit says why a record of the list cannot be posted as a payment. Such a record is not stored:
+// the genuine event has the same id and may be fit to post, and would then be taken for a repeat.
 func Unfit(t provider.Transaction) string {
 	switch {
 	case t.Currency != money.Currency:

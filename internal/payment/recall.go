@@ -48,9 +48,9 @@ const (
 	// keptAfter is how many answers "success" end the hold. The first may come before the bank's
 	// own records agree with its event.
 	keptAfter = 2
-	// The record may lag for longer than that, so the bank is asked again: each time after as long as
-	// has passed since the hold ended, but at least watchLeast and at most watchMost later. Success
-	// after watchFor is believed.
+	// The record may lag for longer than that, so the bank is asked again: each time after as long
+	// as has passed since the hold ended, but at least watchLeast and at most watchMost later.
+	// Success after watchFor is believed.
 	watchLeast = 10 * time.Minute
 	watchMost  = 24 * time.Hour
 	watchFor   = 14 * 24 * time.Hour

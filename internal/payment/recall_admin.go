@@ -66,7 +66,7 @@ func (s *Service) Recall(ctx context.Context, eventID uuid.UUID) (RecallRecord, 
 	return pg.One(ctx, s.Pool, pgx.RowToStructByPos[RecallRecord], ErrNoRecall, recallQuery+` WHERE r.event_id = $1`, eventID)
 }
 
-// OpenRecallByHand opens a recall at an operator's word: the sum is held, and the bank is asked.
+// OpenRecallByHand opens a recall for an operator: the sum is held, and the bank is asked.
 // [ErrEventNotFound]; [ErrNotRecallable] where there is nothing to take back, or a recall is open.
 func (s *Service) OpenRecallByHand(ctx context.Context, eventID uuid.UUID, by audit.By) error {
 	e, err := s.InboundEvent(ctx, eventID)

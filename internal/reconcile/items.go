@@ -106,7 +106,8 @@ func (r *comparison) askAbout(refs []string) {
 	}
 }
 
-// unsettled reports what is not settled, unless an operator has dismissed just that, and remembers it.
+// unsettled reports what is not settled, unless an operator has dismissed just that, and remembers
+// it.
 func (r *comparison) unsettled(it item) {
 	it.foundAt = r.report.StartedAt
 	if old := r.before[it.subject]; old != nil {

@@ -116,11 +116,11 @@ const (
 	kindManual   = "manual"
 )
 
-// Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, as a
-// person has asked, and keeps the report. Successful payments whose event never came are stored
+// Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, as
+// a person has asked, and keeps the report. Successful payments whose event never came are stored
 // and posted, also when there is an error: what was stored stays, but a window that was not read to
-// its end counts as not read. [provider.ErrNotSet], [ErrWindow], or the bank's error.
-// It ends with its context; a full page takes one call.
+// its end counts as not read. [provider.ErrNotSet], [ErrWindow], or the bank's error. It ends with
+// its context; a full page takes one call.
 func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
 	if s.bank == nil {
 		return Report{}, provider.ErrNotSet

@@ -81,7 +81,7 @@ func EnsureWebhookSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now tim
 	return err
 }
 
-// ensureSecret is EnsureWebhookSecret at a tenant's word, with its line in the audit log.
+// ensureSecret is EnsureWebhookSecret for a tenant, with its line in the audit log.
 func (s *Service) ensureSecret(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, by audit.By) error {
 	made, err := ensureSecret(ctx, tx, s.Box, now, id)
 	if err != nil || !made {

@@ -18,23 +18,30 @@ import (
 	"ajo/ledger"
 )
 
-// charges are what the bank takes for a payout beside its amount, as its own record names them; nil
-// is what no record has named.
-type charges struct {
+// What a payout costs stands in three places. bankCharges are what the bank took, by its record.
+// booked is what the books have of that, as what the platform spent. tenantPart is what the tenant
+// pays of it, where its policy says so: at acceptance the expected fee is debited, and once the
+// record names the fee, the tenant pays that. For example, 10.00 are expected and debited, and the
+// record names 12.50: the tenant pays 2.50 more. Each step of a transfer has a chargePlan, which
+// says what it changes of the last two.
+
+// bankCharges are what the bank takes for a payout beside its amount, as its own record names them;
+// nil is what no record has named.
+type bankCharges struct {
 	Fee       *money.Amount `pg:"fee,numeric"`
 	VAT       *money.Amount `pg:"vat,numeric"`
 	StampDuty *money.Amount `pg:"stamp_duty,numeric"`
 }
 
-func chargesOf(p provider.Payout) charges { return charges{p.Fee, p.VAT, p.StampDuty} }
+func bankChargesOf(p provider.Payout) bankCharges { return bankCharges{p.Fee, p.VAT, p.StampDuty} }
 
 // or fills in what c does not name.
-func (c charges) or(known charges) charges {
-	return charges{cmp.Or(c.Fee, known.Fee), cmp.Or(c.VAT, known.VAT), cmp.Or(c.StampDuty, known.StampDuty)}
+func (c bankCharges) or(known bankCharges) bankCharges {
+	return bankCharges{cmp.Or(c.Fee, known.Fee), cmp.Or(c.VAT, known.VAT), cmp.Or(c.StampDuty, known.StampDuty)}
 }
 
 // taxes are VAT and stamp duty together.
-func (c charges) taxes() money.Amount { return money.Sum(c.VAT, c.StampDuty) }
+func (c bankCharges) taxes() money.Amount { return money.Sum(c.VAT, c.StampDuty) }
 
 // booked is what the books have of a payout's charges.
 type booked struct {
@@ -42,30 +49,30 @@ type booked struct {
 	count      int32 // how often it was changed
 }
 
-// borne is what the tenant's account bears of them, where its policy said so at acceptance.
-type borne struct {
+// tenantPart is what the tenant pays of them, where its policy said so at acceptance.
+type tenantPart struct {
 	byTenant bool
 	// the expected fee, debited provisionally at acceptance; zero: none, or not any more
 	reserved   money.Amount
 	fee, taxes money.Amount // debited for good
 }
 
-// charging is what a step does to the books of a transfer's charges.
-type charging struct {
-	booked                        // what they are to have
-	borne                         // and what the account is to have borne of it
-	release          ledger.Event // what becomes of the debit of the expected fee; empty: it stays
-	wantFee          money.Amount // still to be debited of the fee; below zero: to be given back
-	wantTaxes        money.Amount
-	rebooked, reborn bool
+// chargePlan is what a step does to the books of a transfer's charges.
+type chargePlan struct {
+	booked                               // what they are to have
+	tenantPart                           // and what the account is to have borne of it
+	release                 ledger.Event // what becomes of the debit of the expected fee; empty: it stays
+	wantFee                 money.Amount // still to be debited of the fee; below zero: to be given back
+	wantTaxes               money.Amount
+	booksChange, tenantPays bool
 }
 
-// charged is what the books are to have of the charges once the transfer is in the status to: what
-// the bank's record names, of a payout that it made, or for which it kept them. A record that
-// differs from the books in something else is a person's to judge first. What no record names is
-// not booked: reconciliation names the payout, and asks again. It is final where the bank's record
-// has decided it.
-func (st *claimed) charged(to Status) (b booked, final bool) {
+// toBook is what the books are to have of the charges once the transfer is in the status to: what
+// the bank's record names, of a payout that it made, or for which it kept them. If the record
+// differs from the books in something else, a person decides first. What no record names is not
+// booked: reconciliation names the payout, and asks again. final says that the bank's record has
+// decided it.
+func (st *claimed) toBook(to Status) (b booked, final bool) {
 	c, record := st.learned.or(st.known), st.learned.Difference
 	taken := to == Success || st.learned.Kept
 	b = booked{count: st.booked.count}
@@ -82,45 +89,46 @@ func (st *claimed) charged(to Status) (b booked, final bool) {
 	return b, true
 }
 
-// charge decides what the step to the status does to the charges. The tenant bears what is booked,
-// once that is final. What was reserved for a payout that was not paid is free whatever else the
-// bank's record says of it; for one that was paid it stays reserved until a record names the fee.
-func (st *claimed) charge(to Status) charge {
-	b, final := st.charged(to)
-	c := &charging{booked: b, borne: st.borne, rebooked: !b.fee.Equal(st.booked.fee) || !b.taxes.Equal(st.booked.taxes)}
-	st.charging = c
-	step := charge{claimed: st, to: to}
+// planCharges decides what the step to the status does to the charges. The tenant pays what is
+// booked, once that is final. What was reserved for a payout that was not paid is free whatever
+// else the bank's record says of it; for one that was paid it stays reserved until a record names
+// the fee.
+func (st *claimed) planCharges(to Status) chargedStep {
+	b, final := st.toBook(to)
+	c := &chargePlan{booked: b, tenantPart: st.tenantPart, booksChange: !b.fee.Equal(st.booked.fee) || !b.taxes.Equal(st.booked.taxes)}
+	st.plan = c
+	step := chargedStep{claimed: st, to: to}
 	if to != Failed && to != Refunded {
 		step.gone = st.Paid
 	}
-	if !st.borne.byTenant || to == Pending || to == Processing || !final && to == Success {
+	if !st.tenantPart.byTenant || to == Pending || to == Processing || !final && to == Success {
 		return step
 	}
-	if st.borne.reserved.IsPositive() {
-		c.borne.reserved, c.release, c.reborn = money.Zero, ledger.EventReverse, true
+	if st.tenantPart.reserved.IsPositive() {
+		c.tenantPart.reserved, c.release, c.tenantPays = money.Zero, ledger.EventReverse, true
 		if b.fee.IsPositive() {
-			c.borne.fee, c.release = st.borne.reserved, ledger.EventConfirm
+			c.tenantPart.fee, c.release = st.tenantPart.reserved, ledger.EventConfirm
 		}
 	}
-	c.wantFee, c.wantTaxes = b.fee.Sub(c.borne.fee), b.taxes.Sub(c.borne.taxes)
+	c.wantFee, c.wantTaxes = b.fee.Sub(c.tenantPart.fee), b.taxes.Sub(c.tenantPart.taxes)
 	return step
 }
 
-// bookings are the columns of a change that has the charges booked and borne; empty where they are
-// so already.
-func (st *claimed) bookings() (columns bookings) {
-	c := st.charging
-	if c.rebooked || c.reborn {
+// chargeColumns are the columns of a change that books the charges, and what the tenant pays; empty
+// where nothing changes.
+func (st *claimed) chargeColumns() (columns chargeColumns) {
+	c := st.plan
+	if c.booksChange || c.tenantPays {
 		count := c.count + 1
 		columns.BookedFee, columns.BookedTaxes, columns.Count = &c.booked.fee, &c.booked.taxes, &count
 	}
-	if c.reborn {
-		columns.TenantFee, columns.TenantTaxes, columns.Released = &c.borne.fee, &c.borne.taxes, c.release != ""
+	if c.tenantPays {
+		columns.TenantFee, columns.TenantTaxes, columns.Released = &c.tenantPart.fee, &c.tenantPart.taxes, c.release != ""
 	}
 	return columns
 }
 
-type bookings struct {
+type chargeColumns struct {
 	BookedFee   *money.Amount `pg:"booked_fee,numeric"`
 	BookedTaxes *money.Amount `pg:"booked_taxes,numeric"`
 	Count       *int32        `pg:"booking_count"`
@@ -164,8 +172,8 @@ func (st *claimed) movements() (list []ledger.Movement) {
 		have, want money.Amount
 		narration  string
 	}{
-		{ledger.BankFees, st.booked.fee, st.charging.booked.fee, feeNarration},
-		{ledger.Taxes, st.booked.taxes, st.charging.booked.taxes, taxesNarration},
+		{ledger.BankFees, st.booked.fee, st.plan.booked.fee, feeNarration},
+		{ledger.Taxes, st.booked.taxes, st.plan.booked.taxes, taxesNarration},
 	} {
 		m := ledger.Movement{
 			Account: a.on, Direction: ledger.Debit, Amount: a.want.Sub(a.have), Kind: ledger.KindFee, Narration: a.narration, TransferRef: &st.Ref,
@@ -182,8 +190,8 @@ func (st *claimed) movements() (list []ledger.Movement) {
 	return list
 }
 
-// charge is a transfer whose charges are to be booked for its status to.
-type charge struct {
+// chargedStep is a step of a transfer to the status to, with what it does to the charges.
+type chargedStep struct {
 	*claimed
 	to   Status
 	gone money.Amount // what has left by its own debit then
@@ -192,7 +200,7 @@ type charge struct {
 
 // platformMoves is what the step does to the debits of what the platform takes: they go the way of
 // the transfer's own.
-func (c charge) platformMoves() (moves []ledger.Move, paid []uuid.UUID) {
+func (c chargedStep) platformMoves() (moves []ledger.Move, paid []uuid.UUID) {
 	groups := ledger.ChargeGroups(c.ID, c.platform.Fee, c.platform.VAT)
 	switch {
 	case c.to == c.Status:
@@ -212,7 +220,7 @@ func (c charge) platformMoves() (moves []ledger.Move, paid []uuid.UUID) {
 
 // bookCharges posts the movements of the transfers' charges. All payouts share the accounts: their
 // balances are locked after those of tenants, and little comes after them.
-func bookCharges(ctx context.Context, tx pg.Tx, now time.Time, all []charge) error {
+func bookCharges(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep) error {
 	var movements []ledger.Movement
 	for _, c := range all {
 		movements = append(movements, c.movements()...)
@@ -225,7 +233,7 @@ func bookCharges(ctx context.Context, tx pg.Tx, now time.Time, all []charge) err
 // the account has money, or given back. What comes back of refunds by policy is held before that,
 // so that nothing else is debited of it. Where no tenant bears anything, this costs no additional
 // statement.
-func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []charge, moves []ledger.Move, paid []uuid.UUID) error {
+func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep, moves []ledger.Move, paid []uuid.UUID) error {
 	var accounts []uuid.UUID
 	var charges []ledger.Charge
 	var parts []*money.Amount // what is still to be debited, of the fee or the taxes
@@ -233,7 +241,7 @@ func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []charge, move
 		accounts = append(accounts, c.AccountID)
 		back, kept := c.platformMoves()
 		moves, paid = append(moves, back...), append(paid, kept...)
-		switch c.charging.release {
+		switch c.plan.release {
 		case ledger.EventConfirm:
 			paid = append(paid, reservedGroup(c.ID))
 		case ledger.EventReverse:
@@ -243,7 +251,7 @@ func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []charge, move
 			on        ledger.SystemAccount
 			want      *money.Amount
 			narration string
-		}{{ledger.BankFees, &c.charging.wantFee, feeNarration}, {ledger.Taxes, &c.charging.wantTaxes, taxesNarration}} {
+		}{{ledger.BankFees, &c.plan.wantFee, feeNarration}, {ledger.Taxes, &c.plan.wantTaxes, taxesNarration}} {
 			if part.want.Sign() != 0 {
 				charges = append(charges, ledger.Charge{
 					AccountID: c.AccountID, Amount: *part.want, Contra: part.on, Kind: ledger.KindFee, Narration: part.narration, TransferRef: &c.Ref,
@@ -283,9 +291,9 @@ func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []charge, move
 
 // bear takes note of what was debited.
 func (st *claimed) bear() {
-	c := st.charging
+	c := st.plan
 	if c.wantFee.Sign() != 0 || c.wantTaxes.Sign() != 0 {
-		c.borne.fee, c.borne.taxes, c.reborn = c.borne.fee.Add(c.wantFee), c.borne.taxes.Add(c.wantTaxes), true
+		c.tenantPart.fee, c.tenantPart.taxes, c.tenantPays = c.tenantPart.fee.Add(c.wantFee), c.tenantPart.taxes.Add(c.wantTaxes), true
 	}
 }
 
@@ -326,13 +334,13 @@ func (s *Service) BookCharges(ctx context.Context, merchantTxRef string, c Charg
 		case st.Status != Success && (record == nil || !record.FeeKept || !st.ended()):
 			return ErrNoCharges
 		}
-		st.learned = learned{charges: charges{&c.Fee, &c.VAT, &c.StampDuty}, Kept: st.Status != Success}
-		charges := []charge{st.charge(st.Status)}
+		st.learned = learned{bankCharges: bankCharges{&c.Fee, &c.VAT, &c.StampDuty}, Kept: st.Status != Success}
+		charges := []chargedStep{st.planCharges(st.Status)}
 		if err := moveDebits(ctx, tx, now, charges, nil, nil); err != nil {
 			return err
 		}
 		if err := writeAll(ctx, tx, now, []change{{
-			ID: st.ID, From: st.Status, To: st.Status, Asks: st.Asks, Unknown: st.Unknown, learned: st.learned, bookings: st.bookings(),
+			ID: st.ID, From: st.Status, To: st.Status, Asks: st.Asks, Unknown: st.Unknown, learned: st.learned, chargeColumns: st.chargeColumns(),
 		}}); err != nil {
 			return err
 		}

@@ -49,15 +49,15 @@ type claimed struct {
 	Recalls int64 `pg:"recalls"`
 	covered bool  // pending, and confirmed money covers all debits of its account
 	// nothing may be submitted now; when to look again; nil: it may
-	frozen *time.Time
-	known  charges // by the records of earlier steps
-	booked booked
-	borne  borne
+	frozen     *time.Time
+	known      bankCharges // by the records of earlier steps
+	booked     booked
+	tenantPart tenantPart
 	// what the platform takes; nothing once that has gone back
 	platform fee.Charge
 	// by what is recorded of this step
-	charging *charging
-	learned  learned
+	plan    *chargePlan
+	learned learned
 	// it has ended, and the bank did not answer the question about it
 	unanswered bool
 	// of a refund: the payer, whom the bank must name as the holder; nil: it is none
@@ -104,7 +104,7 @@ func (s *Service) read(ctx context.Context, tx pg.Tx, now time.Time, ids ...uuid
 			&c.Attempts, &c.Since, &c.CreatedAt, &c.Asks, &c.Unknown, &c.Traceparent, &c.Listened,
 			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.Recalls,
 			&c.known.Fee, &c.known.VAT, &c.known.StampDuty, &c.booked.fee, &c.booked.taxes, &c.booked.count,
-			&c.borne.byTenant, &c.borne.reserved, &c.borne.fee, &c.borne.taxes, &c.platform.Fee, &c.platform.VAT, &c.refundName, &c.payment, &c.refundOf, &c.byPolicy, &c.covered, &c.frozen, &c.awaiting, &c.hook)
+			&c.tenantPart.byTenant, &c.tenantPart.reserved, &c.tenantPart.fee, &c.tenantPart.taxes, &c.platform.Fee, &c.platform.VAT, &c.refundName, &c.payment, &c.refundOf, &c.byPolicy, &c.covered, &c.frozen, &c.awaiting, &c.hook)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
 	}, claimedSQL, ids, now, s.Provisional, now.Add(frozenRecheck))

@@ -39,30 +39,30 @@ type verdicts struct {
 // cover decides which pending transfers may go on now. It is asked only about transfers of accounts
 // whose confirmed money does not cover all of their debits.
 //
-// A pending transfer is covered if the account's confirmed credits (with AJO_SETTLE_PROVISIONAL, all
-// credits that have not proved false) pay for it and for every debit before it in the ledger. Debits
-// behind it do not count: the earlier transfer goes first. For example, an account has 100.00
-// confirmed and 80.00 provisional, and three pending transfers, in the ledger's order of 60.00,
-// 50.00 and 30.00. The first is covered (60 of 100). The second is not yet (110 of 100), and so is
-// the third (140 of 100): both wait, though the third alone would fit.
+// A pending transfer is covered if the account's confirmed credits (with AJO_SETTLE_PROVISIONAL,
+// all credits that have not proved false) pay for it and for every debit before it in the ledger.
+// Debits behind it do not count: the earlier transfer goes first. For example, an account has
+// 100.00 confirmed and 80.00 provisional, and three pending transfers, in the ledger's order of
+// 60.00, 50.00 and 30.00. The first is covered (60 of 100). The second is not yet (110 of 100), and
+// so is the third (140 of 100): both wait, though the third alone would fit.
 //
 // If the 80.00 prove false, the balance is 100 − 140 = −40. The second transfer still waits: it is
-// covered if the first one fails. A transfer ends, and its debit is reversed, only if it could not be
-// paid for even if all that is provisional were confirmed and all other pending transfers failed: in
-// the example, one of more than 100.00. The transfers of one account are decided one after the
-// other, in the ledger's order.
+// covered if the first one fails. A transfer ends, and its debit is reversed, only if it could not
+// be paid for even if all that is provisional were confirmed and all other pending transfers
+// failed: in the example, one of more than 100.00. The transfers of one account are decided one
+// after the other, in the ledger's order.
 //
 // A transfer that is covered when it is checked is covered when it is submitted, so nobody checks
 // again: confirmed credits stay, new debits stand behind it, and those before it can only be
 // reversed. A transfer behind it that leaves meanwhile was covered together with this one. If the
-// account had a recall in between, the submission is not made (submitSQL). Two other things can take
-// cover away in between: a payout that an operator adopts ([Service.Adopt]), which has left already,
-// and, with AJO_SETTLE_PROVISIONAL, a credit that proves false.
+// account had a recall in between, the submission is not made (submitSQL). Two other things can
+// take cover away in between: a payout that an operator adopts ([Service.Adopt]), which has left
+// already, and, with AJO_SETTLE_PROVISIONAL, a credit that proves false.
 //
 // A recall, by which the bank takes confirmed money back, ends no transfer: those that lose their
-// cover wait for other money, or until somebody cancels them. Nor does a hold of the tenant end one,
-// as it can be released. A hold takes no transfer's cover: it is placed only on what all debits leave
-// ([ledger.PlaceHold]).
+// cover wait for other money, or until somebody cancels them. Nor does a hold of the tenant end
+// one, as it can be released. A hold takes no transfer's cover: it is placed only on what all
+// debits leave ([ledger.PlaceHold]).
 func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []*claimed) (v verdicts, err error) {
 	byID := map[uuid.UUID]*claimed{}
 	var ids, accounts []uuid.UUID
@@ -81,7 +81,7 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []
 		case f.available.Add(f.behind).Add(freed[f.account]).Sign() >= 0:
 			v.covered = append(v.covered, st)
 		case best.Sign() < 0: // what is freed above counts among the others here
-			freed[f.account] = freed[f.account].Add(st.Amount).Add(st.borne.reserved).Add(st.platform.Whole())
+			freed[f.account] = freed[f.account].Add(st.Amount).Add(st.tenantPart.reserved).Add(st.platform.Whole())
 			v.ends = append(v.ends, s.ending(st, now, neverCovered))
 		default:
 			p := s.postponement(st, now, false, errCover)

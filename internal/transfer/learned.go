@@ -18,7 +18,7 @@ import (
 // result (recordSQL).
 type learned struct {
 	Acked bool `pg:"acked"` // the bank has the reference
-	charges
+	bankCharges
 	Kept bool // the payout failed or came back, and the bank keeps its charges
 	// what its record says otherwise than the books, "" where they agree; nil: no record was seen
 	Difference *string `pg:"difference"`
@@ -28,7 +28,7 @@ type learned struct {
 // say otherwise.
 func (s *Service) learn(ctx context.Context, st *claimed, p provider.Payout) {
 	name, text := st.compare(p)
-	st.learned = learned{Acked: true, charges: chargesOf(p), Kept: p.FeeKept, Difference: &text}
+	st.learned = learned{Acked: true, bankCharges: bankChargesOf(p), Kept: p.FeeKept, Difference: &text}
 	// agrees, or an operator has dealt with it
 	if name == "" || text == st.Difference && !st.Differs {
 		return

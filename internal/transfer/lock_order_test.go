@@ -55,7 +55,8 @@ func TestLockOrderOfClaims(t *testing.T) {
 }
 
 // A transfer that has ended has no item: a person who changes it makes one, for which a worker
-// waits whom an event of the bank gives the transfer meanwhile. What the person decides leaves none.
+// waits whom an event of the bank gives the transfer meanwhile. What the person decides leaves
+// none.
 func TestWorkersWaitForAPerson(t *testing.T) {
 	b := setup(t, func(o *transfer.Options) { o.Rechecks = []time.Duration{} })
 	b.fund("1000.00")

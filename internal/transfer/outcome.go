@@ -74,7 +74,7 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	var moves []ledger.Move
 	var unpaid []limit.Change
 	changes := make([]change, len(ends))
-	charged := make([]charge, len(ends))
+	charged := make([]chargedStep, len(ends))
 	for i, e := range ends {
 		if e.to() == "" {
 			return fmt.Errorf("transfer %s: %s on %s", e.Ref, e.event, e.Status)
@@ -85,7 +85,7 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 			moves = append(moves, ledger.Move{TransactionGroupID: e.DebitGroup, Direction: ledger.Debit, Event: move})
 			unpaid = append(unpaid, limit.Change{Transfer: e.ID, By: e.Paid.Neg()})
 		}
-		charged[i] = e.charge(e.to())
+		charged[i] = e.planCharges(e.to())
 		charged[i].why = e.reason
 	}
 	if err := limit.Correct(ctx, tx, unpaid); err != nil {

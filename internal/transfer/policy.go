@@ -138,7 +138,7 @@ func (s *Service) decline(ctx context.Context, h ledger.PolicyHold, why error) e
 }
 
 // before is what has left by the transfer's own debit until now.
-func (c charge) before() money.Amount {
+func (c chargedStep) before() money.Amount {
 	if c.Status == Failed || c.Status == Refunded {
 		return money.Zero
 	}
@@ -149,10 +149,10 @@ func (c charge) before() money.Amount {
 // is not held of it any more. Of its own debit that is what has not left; of what the bank takes,
 // what it does not take of the reserved fee: the rest was other money of the account. Once the
 // whole refund has left, what the bank has not taken of the fee is free.
-func (c charge) comesBack(reserved money.Amount) money.Amount {
-	was := money.Sum(&c.borne.reserved, &c.borne.fee, &c.borne.taxes)
-	is := money.Sum(&c.charging.borne.reserved, &c.charging.borne.fee, &c.charging.borne.taxes)
-	for _, want := range []money.Amount{c.charging.wantFee, c.charging.wantTaxes} {
+func (c chargedStep) comesBack(reserved money.Amount) money.Amount {
+	was := money.Sum(&c.tenantPart.reserved, &c.tenantPart.fee, &c.tenantPart.taxes)
+	is := money.Sum(&c.plan.tenantPart.reserved, &c.plan.tenantPart.fee, &c.plan.tenantPart.taxes)
+	for _, want := range []money.Amount{c.plan.wantFee, c.plan.wantTaxes} {
 		if want.Sign() < 0 {
 			is = is.Add(want)
 		}
@@ -173,9 +173,9 @@ func (c charge) comesBack(reserved money.Amount) money.Amount {
 // holdAgain holds what comes back of refunds by policy, beside what is still held of their
 // payments, unless these have left the balance. The balances of the accounts are locked, and what
 // came back is posted, or will be.
-func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, all []charge) error {
+func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep) error {
 	for _, c := range all {
-		if !c.byPolicy || c.to == c.Status && c.gone.Equal(c.before()) && c.charging.release == "" && c.charging.wantFee.Sign() == 0 && c.charging.wantTaxes.Sign() == 0 {
+		if !c.byPolicy || c.to == c.Status && c.gone.Equal(c.before()) && c.plan.release == "" && c.plan.wantFee.Sign() == 0 && c.plan.wantTaxes.Sign() == 0 {
 			continue
 		}
 		var stands bool

@@ -120,7 +120,7 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 			return ErrBankSays
 		}
 		if record != nil {
-			st.learned.charges, st.learned.Kept = chargesOf(*record), record.FeeKept
+			st.learned.bankCharges, st.learned.Kept = bankChargesOf(*record), record.FeeKept
 		}
 		from, differed := st.Status, st.Difference
 		if r, err = s.endByHand(ctx, tx, now, st, to, by.Reason); err != nil {
@@ -259,12 +259,12 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 	if !sum.Equal(st.Amount) {
 		other = &sum
 	}
-	charges := []charge{st.charge(e.to())}
+	charges := []chargedStep{st.planCharges(e.to())}
 	charges[0].gone, charges[0].why = sum, "NGN "+sum.String()+" of NGN "+st.Amount.String()+" went back"
 	if err := moveDebits(ctx, tx, now, charges, nil, nil); err != nil {
 		return Resolved{}, err
 	}
-	b := st.bookings()
+	b := st.chargeColumns()
 	_, err = tx.Exec(ctx, rebookSQL, st.ID, string(e.to()), group, other, o.why, string(o.by), now, st.learned.Fee, st.learned.VAT, st.learned.StampDuty,
 		b.BookedFee, b.BookedTaxes, b.Count, b.TenantFee, b.TenantTaxes, b.Released)
 	st.DebitGroup, st.Paid = group, sum

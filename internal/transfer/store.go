@@ -305,12 +305,12 @@ type change struct {
 	By      *string   `pg:"by"`
 	Reason  *string   `pg:"reason"`
 	learned
-	bookings
+	chargeColumns
 }
 
 func (p postponement) change() change {
 	c := change{
-		ID: p.ID, From: p.Status, To: p.Status, Asks: p.asks, Unknown: p.unknown, learned: p.learned, bookings: p.bookings(),
+		ID: p.ID, From: p.Status, To: p.Status, Asks: p.asks, Unknown: p.unknown, learned: p.learned, chargeColumns: p.chargeColumns(),
 	}
 	if !p.ended() {
 		c.Why = &p.why
@@ -321,7 +321,7 @@ func (p postponement) change() change {
 func (e ending) change() change {
 	return change{
 		ID: e.ID, From: e.Status, To: e.to(), Why: &e.why, By: new(string(e.by)), Reason: &e.reason, learned: e.learned,
-		bookings: e.bookings(),
+		chargeColumns: e.chargeColumns(),
 	}
 }
 
@@ -369,10 +369,10 @@ func (s *Service) postponeAll(ctx context.Context, tx pg.Tx, items []postponemen
 		return nil, err
 	}
 	var ours []postponement
-	var charged []charge
+	var charged []chargedStep
 	for i, p := range items {
 		if held[i] {
-			ours, charged = append(ours, p), append(charged, p.charge(p.Status))
+			ours, charged = append(ours, p), append(charged, p.planCharges(p.Status))
 		}
 	}
 	now := s.Clock.Now()

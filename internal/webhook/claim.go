@@ -143,8 +143,8 @@ func readPending(row pgx.CollectableRow) (*dueDelivery, error) {
 	return &d, err
 }
 
-// postpone puts off deliveries that found no slot, and reports for each whether it did: a delivery that
-// has been claimed, ended or put off meanwhile stays as it is.
+// postpone puts off deliveries that found no slot, and reports for each whether it did: a delivery
+// that has been claimed, ended or put off meanwhile stays as it is.
 func (s *Service) postpone(ctx context.Context, tx pg.Tx, later []work.Outcome) ([]bool, error) {
 	return work.Finish(ctx, tx, work.Deliver, later)
 }

@@ -80,9 +80,9 @@ func Take(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids []uuid.UU
 }
 
 // Lease leases the items of claims until the given time, for work that calls a foreign party:
-// nobody else claims them before. Who works for longer renews it ([KeepLease]). It returns the new claim
-// of each; nil: it has been lost to somebody else. Of two that are the same claim, the first has
-// it.
+// nobody else claims them before. Who works for longer renews it ([KeepLease]). It returns the new
+// claim of each; nil: it has been lost to somebody else. Of two that are the same claim, the first
+// has it.
 func Lease(ctx context.Context, q pg.Querier, kind Kind, until time.Time, claims []Claim) ([]*Claim, error) {
 	ordered := inOrder(claims)
 	ids, versions := split(ordered)

@@ -42,8 +42,8 @@ type Kept struct {
 	until time.Time
 }
 
-// holders are the leases that this process keeps, by pool. A pool that has some has a goroutine that
-// renews them.
+// holders are the leases that this process keeps, by pool. A pool that has some has a goroutine
+// that renews them.
 var holders = struct {
 	sync.Mutex
 	kept map[*pg.Pool]map[*Kept]struct{}
@@ -90,8 +90,8 @@ func (h *Kept) remaining() time.Duration {
 	return h.until.Add(-skew).Sub(h.clock.Now())
 }
 
-// renewAll renews the leases that are kept through the pool until there are none. Failures need no report: the
-// leases end, and an outage of the database is reported elsewhere.
+// renewAll renews the leases that are kept through the pool until there are none. Failures need no
+// report: the leases end, and an outage of the database is reported elsewhere.
 func renewAll(pool *pg.Pool) {
 	for {
 		time.Sleep(renewEvery)

@@ -4,8 +4,9 @@
 // A row (an item) exists from the fact that makes it necessary until it is done. [Schedule] inserts
 // it in the transaction of the fact; after the commit the process's enqueuer puts a task into the
 // queue. A worker reads what is due ([Due]), leases it where it calls a foreign party ([Lease],
-// [KeepLease]), and gives it back in the transaction of the result ([Finish]): done, or due again. What
-// fails unexpectedly waits longer each time ([Postpone]). [Overdue] finds what has lost its task.
+// [KeepLease]), and gives it back in the transaction of the result ([Finish]): done, or due again.
+// What fails unexpectedly waits longer each time ([Postpone]). [Overdue] finds what has lost its
+// task.
 //
 // What always holds: the version of an item changes whenever it is scheduled, leased or given back,
 // and no version comes twice. A claim is the version that was read, so of all who work on an item
