@@ -31,7 +31,7 @@ The bank may issue a number again after it was closed, so there can be several.`
 			example: "  ajo accounts find 9391076543",
 		},
 		read: func(ctx context.Context, tools *app.Tools, number string) ([]account.Record, error) {
-			return tools.AccountsByNumber(ctx, number)
+			return account.ByNumber(ctx, tools.Pool, number)
 		},
 		print: func(w io.Writer, found []account.Record) error {
 			return printTable(w, found, func(a account.Record) []field {
@@ -61,7 +61,7 @@ failed and is not tried again: its row is removed, its reference is free again, 
 			example: `  ajo accounts close 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the bank has closed the number"`,
 		},
 		plan: planByID("the account", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
-			a, err := tools.ClosableAccount(ctx, id)
+			a, err := account.Closable(ctx, tools.Pool, tools.Now(), id)
 			will := fmt.Sprintf("Close account %q (%s) of tenant %q, expired and not closed at the bank: %s. The bank is not asked again.",
 				a.AccountRef, a.BankAccountNumber, a.TenantName, cmp.Or(a.LastError, "it has not answered"))
 			if a.Status == account.Provisioning {
@@ -74,11 +74,11 @@ failed and is not tried again: its row is removed, its reference is free again, 
 				case err != nil:
 					return result{}, err
 				case atBank != nil:
-					return done(r, "Account %q is removed. A number that the bank may have opened under the reference %s is not closed there (%s): close it with the bank.", r.AccountRef, id, atBank)
+					return done(r, "Account %q is removed. A number that the bank may have opened under the reference %s is not closed there (%s): close it with the bank.", r.AccountRef, id, atBank), nil
 				case r.Status == account.Provisioning:
-					return done(r, "Account %q is removed, and the bank has no number for it.", r.AccountRef)
+					return done(r, "Account %q is removed, and the bank has no number for it.", r.AccountRef), nil
 				}
-				return done(r, "Account %q (%s) is closed.", r.AccountRef, r.BankAccountNumber)
+				return done(r, "Account %q (%s) is closed.", r.AccountRef, r.BankAccountNumber), nil
 			}}, err
 		}),
 	})
@@ -93,7 +93,7 @@ money is available at once. "ajo customers tier" releases what a higher tier all
 			example: `  ajo accounts release 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the source of the money is shown"`,
 		},
 		plan: planByID("the hold", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
-			h, err := tools.Hold(ctx, id)
+			h, err := ledger.FindAnyHold(ctx, tools.Pool, tools.Now(), id)
 			if err == nil && h.Status != ledger.HoldOpen {
 				err = ledger.ErrHoldEnded
 			}
@@ -101,11 +101,8 @@ money is available at once. "ajo customers tier" releases what a higher tier all
 				will:     fmt.Sprintf("Release NGN %s of account %q, held since %s: %s.", h.Amount, h.AccountRef, stamp(&h.CreatedAt), h.Reason),
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
-					h, err := tools.ReleaseHold(ctx, id, by)
-					if err != nil {
-						return result{}, err
-					}
-					return done(h, "The hold of NGN %s is released.", h.Amount)
+					h, err := account.ReleaseHoldByHand(ctx, tools.Pool, tools.Now(), id, by)
+					return done(h, "The hold of NGN %s is released.", h.Amount), err
 				},
 			}, err
 		}),
@@ -123,7 +120,7 @@ func (t *tool) newDormantCmd() *cobra.Command {
 			if months < 1 {
 				return nil, page.Info{}, errors.New("--months is 1 or more")
 			}
-			return tools.DormantAccounts(ctx, tools.Now().AddDate(0, -months, 0), r)
+			return account.ListDormant(ctx, tools.Pool, tools.Now().AddDate(0, -months, 0), r)
 		},
 		row: func(d account.Dormant) []field {
 			return []field{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +44,11 @@ or restored (in both). AT is when it may be archived, or was archived.`,
 			},
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, _ page.Request) ([]archive.Entry, page.Info, error) {
-			return tools.Archived(ctx, archive.State(state))
+			all, err := tools.Archive.List(ctx, true)
+			if state != "" {
+				all = slices.DeleteFunc(all, func(e archive.Entry) bool { return e.State != archive.State(state) })
+			}
+			return all, page.Info{}, err
 		},
 		row: func(e archive.Entry) []field {
 			return []field{
@@ -83,7 +88,7 @@ func (t *tool) newArchiveShowCmd() *cobra.Command {
 	return newShowCmd(t, showing[archive.Entry]{
 		command: command{use: "show <partition>", short: "Show a partition and the manifest of its object", example: "  ajo archive show deliveries_20260101"},
 		read: func(ctx context.Context, tools *app.Tools, name string) (archive.Entry, error) {
-			return tools.ArchivedPartition(ctx, name)
+			return tools.Archive.Find(ctx, name)
 		},
 		print: func(out io.Writer, e archive.Entry) error {
 			fields := []field{
@@ -112,32 +117,27 @@ func (t *tool) newArchiveShowCmd() *cobra.Command {
 var errArchiveDamaged = errors.New("the archive is damaged: restore these objects from a copy of the store")
 
 func (t *tool) newArchiveVerifyCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use: "verify", Short: "Read every object of the archive, and compare it with its manifest",
-		Long: `Reads every object of the archive to its end, and compares sizes, digests and rows with its manifest, and the manifest with what the
+	var cmd *cobra.Command
+	cmd = newShowCmd(t, showing[archive.Report]{
+		command: command{
+			use: "verify", short: "Read every object of the archive, and compare it with its manifest",
+			long: `Reads every object of the archive to its end, and compares sizes, digests and rows with its manifest, and the manifest with what the
 database says of the partition. It changes nothing. It ends with an error if an object is missing or differs. Objects that no partition
 needs are named: of exports, of attempts that did not end, and of partitions that were archived once more.`,
-		Example: "  ajo archive verify", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				r, err := tools.VerifyArchive(ctx, func(object string) { fmt.Fprintln(cmd.ErrOrStderr(), "read", printable(object)) })
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					err = printJSON(cmd.OutOrStdout(), r)
-				} else {
-					err = printArchiveReport(cmd.OutOrStdout(), r)
-				}
-				if err == nil && len(r.Findings) > 0 {
-					err = errArchiveDamaged
-				}
-				return err
-			})
+			example: "  ajo archive verify",
 		},
-	}
-	addJSON(cmd, &asJSON)
+		args: cobra.NoArgs,
+		read: func(ctx context.Context, tools *app.Tools, _ string) (archive.Report, error) {
+			return tools.Archive.Verify(ctx, func(object string) { fmt.Fprintln(cmd.ErrOrStderr(), "read", printable(object)) })
+		},
+		print: printArchiveReport,
+		ends: func(r archive.Report) error {
+			if len(r.Findings) > 0 {
+				return errArchiveDamaged
+			}
+			return nil
+		},
+	})
 	return cmd
 }
 
@@ -161,22 +161,21 @@ One that is not old enough, or in which something may still move, is refused.`,
 			example: `  ajo archive run deliveries_20260101 --reason "the disk is nearly full"`,
 		},
 		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
-			e, err := tools.ArchivedPartition(ctx, args[0])
+			e, err := tools.Archive.Find(ctx, args[0])
 			if err != nil {
 				return plan{}, err
 			}
 			if e.State == archive.Archived {
-				r, err := done(e.Manifest, "%s is archived already.", e.Partition)
-				return plan{noChange: &r}, err
+				return plan{noChange: new(done(e.Manifest, "%s is archived already.", e.Partition))}, nil
 			}
 			return plan{
 				will: fmt.Sprintf("Move %s (%d MB) to the archive. Its rows are no longer in the database then.", e.Partition, e.Bytes>>20),
 				do: func(by audit.By) (result, error) {
-					m, err := tools.ArchiveNow(ctx, e.Partition, by)
+					m, err := tools.Archive.ArchiveByHand(ctx, e.Partition, by)
 					if err != nil {
 						return result{}, err
 					}
-					return done(m, "%d rows are in %s.", m.Rows, m.Object)
+					return done(m, "%d rows are in %s.", m.Rows, m.Object), nil
 				},
 			}, nil
 		},
@@ -194,13 +193,12 @@ attempts of deliveries come back before the deliveries.`,
   ajo archive restore deliveries_20260101 --reason "ticket 4711: the tenant asks what was sent"`,
 		},
 		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
-			e, err := tools.ArchivedPartition(ctx, args[0])
+			e, err := tools.Archive.Find(ctx, args[0])
 			if err != nil {
 				return plan{}, err
 			}
 			if e.State == archive.Restored {
-				r, err := done(e.Manifest, "%s is back already.", e.Partition)
-				return plan{noChange: &r}, err
+				return plan{noChange: new(done(e.Manifest, "%s is back already.", e.Partition))}, nil
 			}
 			if e.State != archive.Archived {
 				return plan{}, archive.ErrNotArchived
@@ -208,11 +206,11 @@ attempts of deliveries come back before the deliveries.`,
 			return plan{
 				will: fmt.Sprintf("Bring %d rows of %s from %s back (%d MB compressed).", e.Manifest.Rows, e.Partition, e.Manifest.Object, e.Bytes>>20),
 				do: func(by audit.By) (result, error) {
-					m, err := tools.RestorePartition(ctx, e.Partition, by)
+					m, err := tools.Archive.Restore(ctx, e.Partition, by)
 					if err != nil {
 						return result{}, err
 					}
-					return done(m, "%s is back with %d rows.", e.Partition, m.Rows)
+					return done(m, "%s is back with %d rows.", e.Partition, m.Rows), nil
 				},
 			}, nil
 		},
@@ -242,11 +240,11 @@ nothing.`,
 			return plan{
 				will: fmt.Sprintf("Write the rows of %s from %s to %s to the store of the archive.", args[0], from, to),
 				do: func(by audit.By) (result, error) {
-					m, err := tools.ExportRange(ctx, args[0], begin, end, by)
+					m, err := tools.Archive.Export(ctx, args[0], begin, end, by)
 					if err != nil {
 						return result{}, err
 					}
-					return done(m, "%d rows are in %s.", m.Rows, m.Object)
+					return done(m, "%d rows are in %s.", m.Rows, m.Object), nil
 				},
 			}, nil
 		},

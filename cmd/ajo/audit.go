@@ -22,7 +22,7 @@ func (t *tool) newAuditCmd() *cobra.Command {
 			},
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]audit.Record, page.Info, error) {
-			return tools.Audit(ctx, filter, r)
+			return audit.List(ctx, tools.Pool, filter, r)
 		},
 		row: func(a audit.Record) []field {
 			return []field{{"AT", stamp(&a.At)}, {"ACTOR", a.Actor}, {"ACTION", a.Action}, {"TARGET", a.Target}, {"REASON", a.Reason}, {"DETAIL", cut(string(a.Detail), 120)}}

@@ -96,25 +96,35 @@ func newListCmd[T any](t *tool, l listing[T]) *cobra.Command {
 	return cmd
 }
 
-// showing describes a command that prints what its one argument names.
+// showing describes a command that prints one thing, such as what its argument names.
 type showing[T any] struct {
 	command
+	args  cobra.PositionalArgs // one argument, unless it is set
 	read  func(ctx context.Context, tools *app.Tools, arg string) (T, error)
 	print func(w io.Writer, v T) error
+	ends  func(v T) error // says whether what was printed is a failure; nil: it is none
 }
 
 func newShowCmd[T any](t *tool, s showing[T]) *cobra.Command {
 	var asJSON bool
-	cmd := s.cobra(cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+	if s.args == nil {
+		s.args = cobra.ExactArgs(1)
+	}
+	cmd := s.cobra(s.args, func(cmd *cobra.Command, args []string) error {
 		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-			v, err := s.read(ctx, tools, args[0])
+			v, err := s.read(ctx, tools, strings.Join(args, ""))
 			switch {
 			case err != nil:
 				return err
 			case asJSON:
-				return printJSON(cmd.OutOrStdout(), v)
+				err = printJSON(cmd.OutOrStdout(), v)
+			default:
+				err = s.print(cmd.OutOrStdout(), v)
 			}
-			return s.print(cmd.OutOrStdout(), v)
+			if err != nil || s.ends == nil {
+				return err
+			}
+			return s.ends(v)
 		})
 	})
 	addJSON(cmd, &asJSON)
@@ -147,9 +157,9 @@ type result struct {
 	note  string // before it, on stderr; usually empty
 }
 
-// done is a result with a formatted text.
-func done(value any, format string, args ...any) (result, error) {
-	return result{value: value, text: fmt.Sprintf(format, args...)}, nil
+// done is a result with a formatted text. Beside an error it counts for nothing.
+func done(value any, format string, args ...any) result {
+	return result{value: value, text: fmt.Sprintf(format, args...)}
 }
 
 // newChangeCmd makes a change: reads, says what will happen, asks, and does it. The audit line is

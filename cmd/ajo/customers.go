@@ -136,9 +136,9 @@ func planCustomer(will string, do customerChanger) func(context.Context, *app.To
 					return result{}, err
 				}
 				if !changed {
-					return done(changedCustomer{false, c}, "It is so already; nothing was changed.")
+					return done(changedCustomer{false, c}, "It is so already; nothing was changed."), nil
 				}
-				return done(changedCustomer{true, c}, "Customer %q: KYC %s, tier %d, %s.", c.Name, c.KYCStatus, c.KYCTier, c.Status)
+				return done(changedCustomer{true, c}, "Customer %q: KYC %s, tier %d, %s.", c.Name, c.KYCStatus, c.KYCTier, c.Status), nil
 			},
 		}, nil
 	}

@@ -179,10 +179,7 @@ bank asked to confirm the payment, as for any payment. Only then can it be paid 
 				will: assignSentence(p), enqueues: true,
 				do: func(by audit.By) (result, error) {
 					posted, err := tools.Payments.Assign(ctx, id, payment.Destination{AccountID: p.AccountID}, by)
-					if err != nil {
-						return result{}, err
-					}
-					return done(posted, "The payment is posted to account %q; the bank is asked to confirm it from %s on.", p.AccountRef, stamp(&posted.ConfirmAt))
+					return done(posted, "The payment is posted to account %q; the bank is asked to confirm it from %s on.", p.AccountRef, stamp(&posted.ConfirmAt)), err
 				},
 			}, nil
 		}),
@@ -200,9 +197,6 @@ transfer fails, and the money is in suspense again. After a failed refund you ca
 		},
 		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
 			p, err := tools.Payments.PlanReturn(ctx, id)
-			if err != nil {
-				return plan{}, err
-			}
 			r := p.Record
 			return plan{
 				will: fmt.Sprintf("Pay NGN %s, which is left of the payment %s of NGN %s, back to %q, account %s at %s (code %q).", r.Amount.Sub(r.Fee), r.ID, r.Amount,
@@ -210,12 +204,9 @@ transfer fails, and the money is in suspense again. After a failed refund you ca
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
 					ref, err := tools.Return(ctx, p, by)
-					if err != nil {
-						return result{}, err
-					}
-					return done(struct{ MerchantTxRef string }{ref}, "The payment goes back as the transfer %s: see ajo transfers show %s.", ref, ref)
+					return done(struct{ MerchantTxRef string }{ref}, "The payment goes back as the transfer %s: see ajo transfers show %s.", ref, ref), err
 				},
-			}, nil
+			}, err
 		}),
 	})
 }
@@ -255,9 +246,6 @@ of these events by itself. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _
 		},
 		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
 			p, err := tools.Payments.PlanRepost(ctx, id)
-			if err != nil {
-				return plan{}, err
-			}
 			return plan{
 				will: repostSentence(p), enqueues: true,
 				do: func(by audit.By) (result, error) {
@@ -266,11 +254,11 @@ of these events by itself. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _
 					case err != nil:
 						return result{}, err
 					case posted.Category != payment.CategoryPayment:
-						return done(posted, "The event is %s now: it matches no account of ours. See ajo events assign.", posted.Category)
+						return done(posted, "The event is %s now: it matches no account of ours. See ajo events assign.", posted.Category), nil
 					}
-					return done(posted, "The payment is posted; the bank is asked to confirm it from %s on.", stamp(&posted.ConfirmAt))
+					return done(posted, "The payment is posted; the bank is asked to confirm it from %s on.", stamp(&posted.ConfirmAt)), nil
 				},
-			}, nil
+			}, err
 		}),
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"ajo/internal/account"
 	"ajo/internal/app"
 	"ajo/internal/audit"
 	"ajo/internal/freeze"
@@ -81,7 +82,7 @@ func (t *tool) newFreezeAccountCmd() *cobra.Command {
 			},
 		},
 		plan: planByID("the account", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
-			a, err := tools.Account(ctx, id)
+			a, err := account.ByID(ctx, tools.Pool, id)
 			if err != nil {
 				return plan{}, err
 			}
@@ -193,10 +194,7 @@ func (t *tool) newFreezeLiftCmd() *cobra.Command {
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
 					f, err := tools.Freezes.Lift(ctx, id, by)
-					if err != nil {
-						return result{}, err
-					}
-					return done(f, "The freeze is lifted.")
+					return done(f, "The freeze is lifted."), err
 				},
 			}, nil
 		}),

@@ -47,7 +47,7 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 			if err != nil {
 				return nil, page.Info{}, err
 			}
-			return tools.Holds(ctx, f, r)
+			return ledger.ListHolds(ctx, tools.Pool, tools.Now(), f, r)
 		},
 		row: func(h ledger.AnyHold) []field {
 			return []field{
@@ -75,7 +75,7 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			sums, err := tools.HoldSums(ctx, f)
+			sums, err := ledger.SumHolds(ctx, tools.Pool, tools.Now(), f)
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ajo/internal/app"
+	"ajo/internal/invariant"
 	"ajo/ledger"
 )
 
@@ -33,12 +34,13 @@ type verified struct {
 const progressEvery = 5 * time.Second
 
 func (t *tool) newVerifyCmd() *cobra.Command {
-	var asJSON, full bool
+	var full bool
 	var timeout time.Duration
-	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Recompute the books from the entries; exit code 1 when something does not agree",
-		Long: `Recomputes the books from the entries, as of one moment: every account's totals and running balances, the numbers,
+	var cmd *cobra.Command
+	cmd = newShowCmd(t, showing[verified]{
+		command: command{
+			use: "verify", short: "Recompute the books from the entries; exit code 1 when something does not agree",
+			long: `Recomputes the books from the entries, as of one moment: every account's totals and running balances, the numbers,
 the reversals and reviews, the hash chains, and that the book sums to zero. Then it compares what belongs together: transfers
 and their debits, payments and their credits, deliveries and their payments. It locks nothing.
 
@@ -47,31 +49,30 @@ since. The first run reads everything, as does one that has more than a quarter 
 and compares it with the checkpoints; only this finds a change of an older entry that leaves all sums as they were. A run that finds
 something moves no checkpoint. Exit code 1, and a table of what is wrong, when something does not
 agree.`,
-		Example: "  ajo ledger verify\n  ajo ledger verify --full --timeout 2h",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if timeout <= 0 {
-				return errors.New("--timeout must be above zero")
-			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				begin := time.Now()
-				r, err := tools.VerifyLedger(ctx, ledger.Reading{All: full, Timeout: timeout, Progress: readProgress(cmd.ErrOrStderr(), begin)})
-				if err != nil {
-					return err
-				}
-				if err := printVerified(cmd, asJSON, r, time.Since(begin)); err != nil {
-					return err
-				}
-				if len(r.Findings) > 0 {
-					return exitCode(1)
-				}
-				return nil
-			})
+			example: "  ajo ledger verify\n  ajo ledger verify --full --timeout 2h",
+			flags: func(cmd *cobra.Command) {
+				cmd.Flags().BoolVar(&full, "full", false, "read every entry, and compare it with the checkpoints")
+				cmd.Flags().DurationVar(&timeout, "timeout", time.Hour, "the time that one of its queries may take")
+			},
 		},
-	}
-	cmd.Flags().BoolVar(&full, "full", false, "read every entry, and compare it with the checkpoints")
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Hour, "the time that one of its queries may take")
-	addJSON(cmd, &asJSON)
+		args: cobra.NoArgs,
+		read: func(ctx context.Context, tools *app.Tools, _ string) (v verified, err error) {
+			if timeout <= 0 {
+				return v, errors.New("--timeout must be above zero")
+			}
+			begin := time.Now()
+			r, err := invariant.Resume(ctx, tools.Pool, ledger.Reading{All: full, Timeout: timeout, Progress: readProgress(cmd.ErrOrStderr(), begin)})
+			if err != nil {
+				return v, err
+			}
+			return verified{
+				OK: len(r.Findings) == 0, All: r.All, Since: r.Since, Accounts: r.Accounts, Entries: r.Entries, Below: r.Below,
+				TookMS: time.Since(begin).Milliseconds(), Findings: append([]ledger.Finding{}, r.Findings...),
+			}, nil
+		},
+		print: func(out io.Writer, v verified) error { return printVerified(out, cmd.ErrOrStderr(), v) },
+		ends:  func(v verified) error { return failsUnless(v.OK) },
+	})
 	return cmd
 }
 
@@ -86,27 +87,19 @@ func readProgress(w io.Writer, begin time.Time) func(read, of int64) {
 	}
 }
 
-func printVerified(cmd *cobra.Command, asJSON bool, r *ledger.Report, took time.Duration) error {
-	out, findings := cmd.OutOrStdout(), r.Findings
-	if asJSON {
-		if findings == nil {
-			findings = []ledger.Finding{}
-		}
-		return printJSON(out, verified{
-			OK: len(findings) == 0, All: r.All, Since: r.Since, Accounts: r.Accounts, Entries: r.Entries, Below: r.Below, TookMS: took.Milliseconds(), Findings: findings,
-		})
-	}
-	read := fmt.Sprintf("Read all %d entries of %d accounts in %s.", r.Entries, r.Accounts, took.Round(time.Millisecond))
-	if !r.All {
+func printVerified(out, stderr io.Writer, v verified) error {
+	took := time.Duration(v.TookMS) * time.Millisecond
+	read := fmt.Sprintf("Read all %d entries of %d accounts in %s.", v.Entries, v.Accounts, took)
+	if !v.All {
 		read = fmt.Sprintf("Read %d entries of %d accounts in %s, from the checkpoints of %s on; %d entries are below these.",
-			r.Entries, r.Accounts, took.Round(time.Millisecond), r.Since.Format(time.RFC3339), r.Below)
+			v.Entries, v.Accounts, took, v.Since.Format(time.RFC3339), v.Below)
 	}
-	if len(findings) == 0 {
+	if v.OK {
 		fmt.Fprintf(out, "The books agree.\n%s\n", read)
 		return nil
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), read)
-	return printTable(out, findings, func(f ledger.Finding) []field {
+	fmt.Fprintln(stderr, read)
+	return printTable(out, v.Findings, func(f ledger.Finding) []field {
 		return []field{{"CHECK THAT FAILED", f.Check}, {"WHERE", f.Subject}, {"FOUND", f.Detail}}
 	})
 }

@@ -143,16 +143,10 @@ only what is accepted after that counts. Settlements that were already accepted 
 		text := strings.Join([]string{
 			"per settlement " + limitText(p.MaxTransfer), "per account and day " + limitText(p.MaxAccountDay), "per day in all " + limitText(p.MaxTenantDay),
 		}, ", ")
-		when := "now"
-		if !starts.IsZero() {
-			when = stamp(&starts)
-		}
+		when := cmp.Or(stamp(&starts), "now")
 		return plan{will: fmt.Sprintf("Limit the payouts of tenant %s from %s on: %s.", nameAndStatus(r), when, text), do: func(by audit.By) (result, error) {
 			set, err := tools.Limits.SetPayouts(ctx, r.ID, starts, p, by)
-			if err != nil {
-				return result{}, err
-			}
-			return done(set, "The limits of tenant %q (%s) from %s on: %s.", r.Name, r.Email, stamp(&set.StartsAt), text)
+			return done(set, "The limits of tenant %q (%s) from %s on: %s.", r.Name, r.Email, stamp(&set.StartsAt), text), err
 		}}, nil
 	})
 }
@@ -196,16 +190,10 @@ release" releases one hold. What has already been received is neither held nor r
 			return plan{}, limit.ErrTier
 		}
 		text := fmt.Sprintf("per payment %s, per account and day %s, of the balance %s", limitText(x.MaxDeposit), limitText(x.MaxDay), limitText(x.MaxBalance))
-		when := "now"
-		if !starts.IsZero() {
-			when = stamp(&starts)
-		}
+		when := cmp.Or(stamp(&starts), "now")
 		return plan{will: fmt.Sprintf("Limit what comes in to accounts of customers of tier %d of tenant %s from %s on: %s. What is above is posted and held.", number, nameAndStatus(r), when, text), do: func(by audit.By) (result, error) {
 			set, err := tools.Limits.SetTier(ctx, r.ID, starts, x, by)
-			if err != nil {
-				return result{}, err
-			}
-			return done(set, "The limits of tier %d of tenant %q (%s) from %s on: %s.", number, r.Name, r.Email, stamp(&set.StartsAt), text)
+			return done(set, "The limits of tier %d of tenant %q (%s) from %s on: %s.", number, r.Name, r.Email, stamp(&set.StartsAt), text), err
 		}}, nil
 	})
 }

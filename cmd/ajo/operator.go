@@ -24,7 +24,7 @@ type invited struct {
 	ExpiresAt string        `json:"expiresAt"`
 }
 
-func doneInviting(i operator.Invitation) (result, error) {
+func doneInviting(i operator.Invitation) result {
 	v := invited{i.Name, i.Role, i.Code.Reveal(), stamp(&i.ExpiresAt)}
 	return done(v, "%s (%s) chooses a password under /console on the operations address, until %s, with this set-up code, which is shown once:\n%s", v.Name, v.Role, v.ExpiresAt, v.Code)
 }
@@ -48,10 +48,7 @@ the command line does. The audit log calls the person console:<name>. Needs AJO_
 				will: fmt.Sprintf("Make an account for %q with the role %s.", args[0], role),
 				do: func(by audit.By) (result, error) {
 					i, err := tools.Operators.Add(ctx, args[0], operator.Role(role), by)
-					if err != nil {
-						return result{}, err
-					}
-					return doneInviting(i)
+					return doneInviting(i), err
 				},
 			}, tools.Operators.Check(ctx, args[0], operator.Role(role))
 		},
@@ -90,10 +87,7 @@ func (t *tool) newOperatorResetCmd() *cobra.Command {
 				will: fmt.Sprintf("Take the password and the second factor of %q (%s) away, and end %d open sessions.", o.Name, o.Role, o.Sessions),
 				do: func(by audit.By) (result, error) {
 					i, err := tools.Operators.Reset(ctx, args[0], by)
-					if err != nil {
-						return result{}, err
-					}
-					return doneInviting(i)
+					return doneInviting(i), err
 				},
 			}, err
 		},
@@ -112,10 +106,7 @@ func (t *tool) newOperatorRemoveCmd() *cobra.Command {
 			return plan{
 				will: fmt.Sprintf("Remove the account of %q (%s), and end %d open sessions.", o.Name, o.Role, o.Sessions),
 				do: func(by audit.By) (result, error) {
-					if err := tools.Operators.Remove(ctx, args[0], by); err != nil {
-						return result{}, err
-					}
-					return done(o, "The account of %q is removed.", o.Name)
+					return done(o, "The account of %q is removed.", o.Name), tools.Operators.Remove(ctx, args[0], by)
 				},
 			}, err
 		},

@@ -703,7 +703,7 @@ func TestChargesCommand(t *testing.T) {
 	_, _, err = o.run(book...)
 	require.ErrorContains(t, err, "fee")
 	_, _, err = o.run(append(book, "--fee", "1e3")...)
-	require.EqualError(t, err, `--fee is a sum in naira as 20.00, not "1e3"`)
+	require.EqualError(t, err, `--fee is a sum of naira, not "1e3"`)
 	out, said, err := o.run(append(book, "--fee", "20.00", "--vat", "1.50", "--stamp-duty", "0.00")...)
 	require.NoError(t, err)
 	golden(t, `Book what the bank took for transfer <ref>, NGN 1250.00, success, of account "customer-1" of tenant "Test tenant": fee NGN 20.00, VAT NGN 1.50, stamp duty NGN 0.00.`, said)

@@ -131,10 +131,7 @@ VAT on the platform's fees, for all tenants. A price starts in a minute at the e
 			if err := p.Check(); err != nil {
 				return plan{}, err
 			}
-			when := "a minute from now"
-			if !p.ValidFrom.IsZero() {
-				when = stamp(&p.ValidFrom)
-			}
+			when := cmp.Or(stamp(&p.ValidFrom), "a minute from now")
 			what := fmt.Sprintf("%s on each %s of %s", priceText(p), on, of)
 			if p.On == fee.OnVAT {
 				what = priceText(p) + " of VAT on the platform's fees"
@@ -146,10 +143,7 @@ VAT on the platform's fees, for all tenants. A price starts in a minute at the e
 			}
 			return plan{will: will, do: func(by audit.By) (result, error) {
 				set, err := tools.Prices.Set(ctx, p, by)
-				if err != nil {
-					return result{}, err
-				}
-				return done(set, "From %s on: %s.", set.ValidFrom.UTC().Format(time.RFC3339), what)
+				return done(set, "From %s on: %s.", set.ValidFrom.UTC().Format(time.RFC3339), what), err
 			}}, nil
 		},
 	})

@@ -69,10 +69,7 @@ func (t *tool) newRecallOpenCmd() *cobra.Command {
 						return result{}, err
 					}
 					v, err := tools.Payments.Recall(ctx, id)
-					if err != nil {
-						return result{}, err
-					}
-					return done(v, "NGN %s of account %q is held; the bank is asked.", v.Held, v.AccountRef)
+					return done(v, "NGN %s of account %q is held; the bank is asked.", v.Held, v.AccountRef), err
 				},
 			}, err
 		}),

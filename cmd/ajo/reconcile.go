@@ -27,58 +27,47 @@ func addCSV(cmd *cobra.Command, csv *bool) {
 }
 
 func (t *tool) newReconcileCmd() *cobra.Command {
-	var asJSON, csv bool
+	var csv bool
 	var from, to string
-	cmd := &cobra.Command{
-		Use:   "reconcile --from <time> [--to <time>]",
-		Short: "Compare the books with the bank's transaction list; exit code 1 when they disagree",
-		Long: `Reads the bank's list of the payments that it dates from --from to --to (now, without it; at most 31 days), and
+	var cmd *cobra.Command
+	cmd = newShowCmd(t, showing[reconcile.Report]{
+		command: command{
+			use: "reconcile --from <time> [--to <time>]", short: "Compare the books with the bank's transaction list; exit code 1 when they disagree",
+			long: `Reads the bank's list of the payments that it dates from --from to --to (now, without it; at most 31 days), and
 compares it with the books. Successful payments whose event never came are stored, and posted by the workers. What
 disagrees otherwise is only reported: payments, and status, sum, fee and destination of payouts. What is found is
 asked about in every later run until it is settled ("ajo reconcile open"). The report is kept. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and
 _CLIENT_SECRET. Exit code 1 when a person must look; missing events and payments that an operator can assign are no
 reason.`,
-		Example: "  ajo reconcile --from 2026-03-01 --to 2026-03-02 --csv\n  ajo reconcile --from 2h",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				now := tools.Now()
-				start, err := parseWhen("--from", from, now)
-				if err != nil {
-					return err
-				}
-				end := now
-				if to != "" {
-					if end, err = parseWhen("--to", to, now); err != nil {
-						return err
-					}
-				}
-				r, err := tools.Reconciler.Run(ctx, start, end)
-				if r.Counts[reconcile.MissingEvent] > 0 {
-					noteEnqueued(cmd, tools)
-				}
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					err = printJSON(cmd.OutOrStdout(), r)
-				} else {
-					err = printReport(cmd.OutOrStdout(), r, csv)
-				}
-				if err != nil {
-					return err
-				}
-				if r.Suspicious() > 0 {
-					return exitCode(1)
-				}
-				return nil
-			})
+			example: "  ajo reconcile --from 2026-03-01 --to 2026-03-02 --csv\n  ajo reconcile --from 2h",
+			flags: func(cmd *cobra.Command) {
+				cmd.Flags().StringVar(&from, "from", "", "the beginning: a time, a day (both UTC), or how long ago, such as 2h (required)")
+				cmd.Flags().StringVar(&to, "to", "", "the end, which is not part of it")
+				addCSV(cmd, &csv)
+			},
 		},
-	}
-	cmd.Flags().StringVar(&from, "from", "", "the beginning: a time, a day (both UTC), or how long ago, such as 2h (required)")
-	cmd.Flags().StringVar(&to, "to", "", "the end, which is not part of it")
-	addJSON(cmd, &asJSON)
-	addCSV(cmd, &csv)
+		args: cobra.NoArgs,
+		read: func(ctx context.Context, tools *app.Tools, _ string) (r reconcile.Report, err error) {
+			now := tools.Now()
+			start, err := parseWhen("--from", from, now)
+			if err != nil {
+				return r, err
+			}
+			end := now
+			if to != "" {
+				if end, err = parseWhen("--to", to, now); err != nil {
+					return r, err
+				}
+			}
+			r, err = tools.Reconciler.Run(ctx, start, end)
+			if r.Counts[reconcile.MissingEvent] > 0 {
+				noteEnqueued(cmd, tools)
+			}
+			return r, err
+		},
+		print: func(out io.Writer, r reconcile.Report) error { return printReport(out, r, csv) },
+		ends:  func(r reconcile.Report) error { return failsUnless(r.Suspicious() == 0) },
+	})
 	cmd.AddCommand(t.newRunsCmd(), t.newRunCmd(), t.newOpenCmd(), t.newDismissCmd())
 	return cmd
 }
@@ -183,10 +172,7 @@ not reported again unless the bank or the books change what they say of it. The 
 				will: fmt.Sprintf("Dismiss the exception about %q: it is not reported again. Nothing is booked.", args[0]),
 				do: func(by audit.By) (result, error) {
 					x, err := tools.Reconciler.Dismiss(ctx, args[0], by)
-					if err != nil {
-						return result{}, err
-					}
-					return done(x, "Dismissed: %s: %s.", x.Kind, x.Detail)
+					return done(x, "Dismissed: %s: %s.", x.Kind, x.Detail), err
 				},
 			}, nil
 		},

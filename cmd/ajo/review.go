@@ -93,10 +93,7 @@ type decision func(*payment.Service, context.Context, uuid.UUID, audit.By) (paym
 // decide makes a decision about a payment to an account.
 func (d decision) decide(ctx context.Context, tools *app.Tools, event uuid.UUID, accountRef string, by audit.By) (result, error) {
 	r, err := d(tools.Payments, ctx, event, by)
-	if err != nil {
-		return result{}, err
-	}
-	return done(r, "The payment of NGN %s is %s; the balance of account %q is NGN %s.%s", r.Amount, r.Status, accountRef, r.Balance, withoutSender(r.NoSender))
+	return done(r, "The payment of NGN %s is %s; the balance of account %q is NGN %s.%s", r.Amount, r.Status, accountRef, r.Balance, withoutSender(r.NoSender)), err
 }
 
 // withoutSender says that a payment was confirmed without its sender, and why.
@@ -170,11 +167,8 @@ paid out. The tenant is notified of both.`,
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
 					r, err := tools.Payments.Correct(ctx, id, to, by)
-					if err != nil {
-						return result{}, err
-					}
 					return done(r, "The payment is posted with NGN %s by event %s, and %s; the balance of account %q is NGN %s.%s",
-						r.Amount, r.Replacement, r.Status, v.AccountRef, r.Balance, withoutSender(r.NoSender))
+						r.Amount, r.Replacement, r.Status, v.AccountRef, r.Balance, withoutSender(r.NoSender)), err
 				},
 			}, nil
 		}),
@@ -193,22 +187,16 @@ Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 		},
 		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
 			p, err := tools.Payments.PlanRestore(ctx, id)
-			if err != nil {
-				return plan{}, err
-			}
 			return plan{
 				will: fmt.Sprintf("Restore the payment %s of NGN %s (%s less the fee of %s) from %q, which was reversed (%s), and of which the bank's record says success: it counts in the balance again.",
 					p.Record.ID, p.Amount, p.Record.Amount, p.Record.Fee, p.Event.SenderName, p.Event.LastError),
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
 					r, err := tools.Payments.RestoreReversed(ctx, id, by)
-					if err != nil {
-						return result{}, err
-					}
 					return done(r, "The payment is posted with NGN %s by event %s; the bank is asked to confirm it from %s on. The balance of its account is NGN %s.",
-						r.Amount, r.Replacement, stamp(&r.Posted.ConfirmAt), r.Balance)
+						r.Amount, r.Replacement, stamp(&r.Posted.ConfirmAt), r.Balance), err
 				},
-			}, nil
+			}, err
 		}),
 	})
 }
@@ -224,18 +212,12 @@ Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 		},
 		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
 			s, err := tools.Payments.Sender(ctx, id)
-			if err != nil {
-				return plan{}, err
-			}
 			return plan{
 				will: fmt.Sprintf("Keep %q, account %s at %q (%s), as the sender of the payment, as the bank's record says: refunds of it go there.", s.Name, s.AccountNumber, s.BankName, s.BankCode),
 				do: func(by audit.By) (result, error) {
-					if err := tools.Payments.RecordSender(ctx, id, s, by); err != nil {
-						return result{}, err
-					}
-					return done(s, "The sender of the payment is on record.")
+					return done(s, "The sender of the payment is on record."), tools.Payments.RecordSender(ctx, id, s, by)
 				},
-			}, nil
+			}, err
 		}),
 	})
 }

@@ -28,6 +28,14 @@ type exitCode int
 
 func (c exitCode) Error() string { return "exit status " + strconv.Itoa(int(c)) }
 
+// failsUnless ends a command with code 1 when what it has printed is not as it should be.
+func failsUnless(ok bool) error {
+	if ok {
+		return nil
+	}
+	return exitCode(1)
+}
+
 func newStackCmd() *cobra.Command {
 	opt := stack.Options{Ephemeral: true, Log: progress}
 	cmd := &cobra.Command{

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,40 +12,22 @@ import (
 )
 
 func (t *tool) newStatusCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show on one screen how the service is; exit code 1 when something needs attention",
-		Long: `Shows how the service is: its databases and workers, overdue work, payments and payouts that wait, what people must decide, endpoints
+	return newShowCmd(t, showing[app.Status]{
+		command: command{
+			use: "status", short: "Show on one screen how the service is; exit code 1 when something needs attention",
+			long: `Shows how the service is: its databases and workers, overdue work, payments and payouts that wait, what people must decide, endpoints
 that fail, and the last comparison with the bank's list, with the wallet. A line with ! needs attention, by the same thresholds as the alerts; LOOK AT names the command that shows more. It changes nothing.
 Exit code 1 when a line needs attention or something could not be read.`,
-		Example: "  ajo status\n  watch -n 10 ajo status",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				s, err := tools.Status(ctx)
-				if err != nil {
-					return err
-				}
-				if err := printStatus(cmd, asJSON, s); err != nil {
-					return err
-				}
-				if !s.OK {
-					return exitCode(1)
-				}
-				return nil
-			})
+			example: "  ajo status\n  watch -n 10 ajo status",
 		},
-	}
-	addJSON(cmd, &asJSON)
-	return cmd
+		args:  cobra.NoArgs,
+		read:  func(ctx context.Context, tools *app.Tools, _ string) (app.Status, error) { return tools.Status(ctx) },
+		print: printStatus,
+		ends:  func(s app.Status) error { return failsUnless(s.OK) },
+	})
 }
 
-func printStatus(cmd *cobra.Command, asJSON bool, s app.Status) error {
-	out := cmd.OutOrStdout()
-	if asJSON {
-		return printJSON(out, s)
-	}
+func printStatus(out io.Writer, s app.Status) error {
 	needs := 0
 	err := printTable(out, s.Lines, func(l app.StatusLine) []field {
 		mark := " "

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -15,48 +16,38 @@ import (
 )
 
 func (t *tool) newTrialBalanceCmd() *cobra.Command {
-	var asJSON bool
 	var at string
-	cmd := &cobra.Command{
-		Use:   "trial-balance",
-		Short: "Show the balances of all accounts; exit code 1 when they do not sum to zero",
-		Long: `Shows the balance of the wallet at the bank, of all tenants' accounts together, and of each system account, at the end of a day in
+	return newShowCmd(t, showing[ledger.TrialBalance]{
+		command: command{
+			use: "trial-balance", short: "Show the balances of all accounts; exit code 1 when they do not sum to zero",
+			long: `Shows the balance of the wallet at the bank, of all tenants' accounts together, and of each system account, at the end of a day in
 Lagos. It reads the balances and the sums by day, and no entry: ajo ledger verify compares these with the entries. An entry counts
 on the day of its posting, unless it has been reversed, or put under review, since. Exit code 1 when debits and credits differ.`,
-		Example: "  ajo ledger trial-balance\n  ajo ledger trial-balance --at 2026-10-31 --json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+			example: "  ajo ledger trial-balance\n  ajo ledger trial-balance --at 2026-10-31 --json",
+			flags: func(cmd *cobra.Command) {
+				cmd.Flags().StringVar(&at, "at", "", "a day, such as 2026-10-31; its end in Lagos counts (default today)")
+			},
+		},
+		args: cobra.NoArgs,
+		read: func(ctx context.Context, tools *app.Tools, _ string) (b ledger.TrialBalance, err error) {
 			day, err := parseDay("at", at)
 			if err != nil {
-				return err
+				return b, err
 			}
-			return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-				b, err := tools.TrialBalance(ctx, day)
-				if err != nil {
-					return err
-				}
-				if err := printTrialBalance(cmd, asJSON, b); err != nil {
-					return err
-				}
-				if b.Total.Sign() != 0 {
-					return exitCode(1)
-				}
-				return nil
-			})
+			if day.IsZero() {
+				day = tools.Now()
+			}
+			return ledger.ReadTrialBalance(ctx, tools.Pool, clock.Day(day))
 		},
-	}
-	cmd.Flags().StringVar(&at, "at", "", "a day, such as 2026-10-31; its end in Lagos counts (default today)")
-	addJSON(cmd, &asJSON)
-	return cmd
+		print: printTrialBalance,
+		ends:  func(b ledger.TrialBalance) error { return failsUnless(b.Total.Sign() == 0) },
+	})
 }
 
-func printTrialBalance(cmd *cobra.Command, asJSON bool, b ledger.TrialBalance) error {
-	if asJSON {
-		return printJSON(cmd.OutOrStdout(), b)
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "At the end of %s (Lagos), in naira:\n", b.Day)
+func printTrialBalance(out io.Writer, b ledger.TrialBalance) error {
+	fmt.Fprintf(out, "At the end of %s (Lagos), in naira:\n", b.Day)
 	lines := append(b.Accounts[:len(b.Accounts):len(b.Accounts)], ledger.AccountBalance{Account: "total", Debit: b.Debits, Credit: b.Credits})
-	return printTable(cmd.OutOrStdout(), lines, func(l ledger.AccountBalance) []field {
+	return printTable(out, lines, func(l ledger.AccountBalance) []field {
 		return []field{{"ACCOUNT", l.Account}, {"DEBIT", l.Debit.Grouped()}, {"CREDIT", l.Credit.Grouped()}}
 	})
 }
@@ -93,7 +84,11 @@ func (t *tool) newSystemStatementCmd() *cobra.Command {
 			if to != "" {
 				end = end.AddDate(0, 0, 1)
 			}
-			return tools.SystemStatement(ctx, args[0], begin, end, r)
+			a, err := ledger.ParseSystemAccount(args[0])
+			if err != nil {
+				return nil, page.Info{}, err
+			}
+			return ledger.ReadSystemStatement(ctx, tools.Pool, a, begin, end, r)
 		},
 		row: func(l ledger.SystemLine) []field {
 			ref := l.ProviderTxnRef

@@ -163,7 +163,7 @@ func (s tenantSwitch) plan(ctx context.Context, tools *app.Tools, r tenant.Recor
 			if err != nil || !did { // somebody else was quicker
 				return already(r), err
 			}
-			return done(changed{true, r}, "Tenant %s is %s.", name, s.state)
+			return done(changed{true, r}, "Tenant %s is %s.", name, s.state), nil
 		},
 	}, nil
 }
@@ -223,9 +223,9 @@ opens it again, without its accounts and keys.`,
 				}
 				c := closing{r.Status == tenant.Closed, n, r}
 				if n > 0 {
-					return done(c, "Tenant %q (%s) is suspended. Accounts still to be closed at the bank: %d. Run this again when the workers have closed them.", r.Name, r.Email, n)
+					return done(c, "Tenant %q (%s) is suspended. Accounts still to be closed at the bank: %d. Run this again when the workers have closed them.", r.Name, r.Email, n), nil
 				}
-				return done(c, "Tenant %q (%s) is closed.", r.Name, r.Email)
+				return done(c, "Tenant %q (%s) is closed.", r.Name, r.Email), nil
 			},
 		}, nil
 	})
@@ -318,10 +318,7 @@ With --member, only those of that member end.`,
 			will: will,
 			do: func(by audit.By) (result, error) {
 				n, err := tools.Tenants.EndSessions(ctx, r.ID, member, by)
-				if err != nil {
-					return result{}, err
-				}
-				return done(sessionsEnded{r.ID, n}, "%d sessions of %s %q (%s) have ended.", n, of, r.Name, r.Email)
+				return done(sessionsEnded{r.ID, n}, "%d sessions of %s %q (%s) have ended.", n, of, r.Name, r.Email), err
 			},
 		}, nil
 	})
@@ -354,7 +351,7 @@ the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTION_KEYS.`,
 				if until != nil {
 					secret = "a new signing secret; the previous one signs beside it until " + stamp(until) + "."
 				}
-				return done(rotated{r.ID, until}, "Tenant %q (%s) has %s The tenant reads it with POST /auth/webhook-secret.", r.Name, r.Email, secret)
+				return done(rotated{r.ID, until}, "Tenant %q (%s) has %s The tenant reads it with POST /auth/webhook-secret.", r.Name, r.Email, secret), nil
 			},
 		}, nil
 	})

@@ -81,10 +81,7 @@ log shows that the service revoked the key.`,
 				will: fmt.Sprintf("Revoke API key %s of tenant %s: it is refused from the next request on.", id, nameAndStatus(r)),
 				do: func(by audit.By) (result, error) {
 					k, err := tools.Tenants.RevokeKey(ctx, r.ID, id, by)
-					if err != nil {
-						return result{}, err
-					}
-					return done(keyRevoked{r.ID, k}, "API key %q (%s) of tenant %q (%s) is %s.", k.Name, k.Suffix, r.Name, r.Email, k.Status)
+					return done(keyRevoked{r.ID, k}, "API key %q (%s) of tenant %q (%s) is %s.", k.Name, k.Suffix, r.Name, r.Email, k.Status), err
 				},
 			}, nil
 		},

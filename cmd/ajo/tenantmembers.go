@@ -63,10 +63,7 @@ sessions. First make sure who is asking. The member logs in with the password, a
 				will: fmt.Sprintf("Turn two-factor authentication of %s, a member of tenant %s, off, and end the member's sessions.", args[1], nameAndStatus(r)),
 				do: func(by audit.By) (result, error) {
 					m, err := tools.Tenants.ResetTOTP(ctx, r.ID, args[1], by)
-					if err != nil {
-						return result{}, err
-					}
-					return done(totpReset{r.ID, m}, "Member %s of tenant %q (%s) logs in with the password alone.", m.Email, r.Name, r.Email)
+					return done(totpReset{r.ID, m}, "Member %s of tenant %q (%s) logs in with the password alone.", m.Email, r.Name, r.Email), err
 				},
 			}, nil
 		},

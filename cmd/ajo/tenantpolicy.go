@@ -103,7 +103,7 @@ applies to payouts accepted from then on; those that already wait for approval a
 			if p.Warning != nil {
 				text += ". Warning: " + *p.Warning
 			}
-			return done(policyShown{r, p}, "The policy of tenant %q (%s): %s.", r.Name, r.Email, text)
+			return done(policyShown{r, p}, "The policy of tenant %q (%s): %s.", r.Name, r.Email, text), nil
 		}}, nil
 	})
 }

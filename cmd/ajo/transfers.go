@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,10 +194,7 @@ and the bank is asked about any other. The command decides nothing by itself, an
 					return result{}, err
 				}
 				d, err := tools.Transfers.Show(ctx, d.MerchantTxRef)
-				if err != nil {
-					return result{}, err
-				}
-				return done(d, "The transfer is %s; its next step: %s.", d.Status, d.NextStep)
+				return done(d, "The transfer is %s; its next step: %s.", d.Status, d.NextStep), err
 			},
 		}, nil
 	})
@@ -215,16 +213,13 @@ be resolved.`,
 				d.MerchantTxRef, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.Status, d.AttemptCount),
 			do: func(by audit.By) (result, error) {
 				r, err := tools.Transfers.Cancel(ctx, d.MerchantTxRef, by)
-				return ended(r, d, err)
+				return ended(r, d), err
 			},
 		}, nil
 	})
 }
 
-func ended(r transfer.Resolved, d transfer.Detail, err error) (result, error) {
-	if err != nil {
-		return result{}, err
-	}
+func ended(r transfer.Resolved, d transfer.Detail) result {
 	return done(r, "The transfer is %s; the balance of account %q is NGN %s.", r.Status, d.AccountRef, r.Balance)
 }
 
@@ -276,7 +271,7 @@ _CLIENT_ID and _CLIENT_SECRET are set.`,
 				d.MerchantTxRef, as, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.Status, d.AttemptCount, difference),
 			do: func(by audit.By) (result, error) {
 				r, err := tools.Transfers.Resolve(ctx, d.MerchantTxRef, to, by)
-				return ended(r, d, err)
+				return ended(r, d), err
 			},
 		}, nil
 	})
@@ -298,14 +293,12 @@ set, the bank is asked first; what its record names cannot be overridden.`,
 		},
 	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
 		var c transfer.Charges
-		for _, sum := range []struct {
-			name, text string
-			to         *money.Amount
-		}{{"fee", fee, &c.Fee}, {"vat", vat, &c.VAT}, {"stamp-duty", duty, &c.StampDuty}} {
-			var err error
-			if *sum.to, err = money.Parse(sum.text); err != nil {
-				return plan{}, fmt.Errorf("--%s is a sum in naira as 20.00, not %q", sum.name, sum.text)
-			}
+		var errs [3]error
+		c.Fee, errs[0] = parseSum("fee", fee)
+		c.VAT, errs[1] = parseSum("vat", vat)
+		c.StampDuty, errs[2] = parseSum("stamp-duty", duty)
+		if err := cmp.Or(errs[:]...); err != nil {
+			return plan{}, err
 		}
 		return plan{
 			will: fmt.Sprintf("Book what the bank took for transfer %s, NGN %s, %s, of account %q of tenant %q: fee NGN %s, VAT NGN %s, stamp duty NGN %s.",
@@ -315,10 +308,7 @@ set, the bank is asked first; what its record names cannot be overridden.`,
 					return result{}, err
 				}
 				d, err := tools.Transfers.Show(ctx, d.MerchantTxRef)
-				if err != nil {
-					return result{}, err
-				}
-				return done(d, "The charges of transfer %s are booked.", d.MerchantTxRef)
+				return done(d, "The charges of transfer %s are booked.", d.MerchantTxRef), err
 			},
 		}, nil
 	})
@@ -374,5 +364,5 @@ func adopt(ctx context.Context, tools *app.Tools, refs []string, account uuid.UU
 	if len(left) > 0 {
 		return result{}, fmt.Errorf("%d payouts were booked, and not:\n%w", len(adopted), errors.Join(left...))
 	}
-	return done(adopted, "%d payouts were booked, %d were booked already; the workers ask the bank how they end.", len(adopted), len(refs)-len(adopted))
+	return done(adopted, "%d payouts were booked, %d were booked already; the workers ask the bank how they end.", len(adopted), len(refs)-len(adopted)), nil
 }

@@ -32,7 +32,7 @@ the one before (ajo work list); for another host of the same account nothing has
 		},
 		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
 			to.AccountID = args[0]
-			is, err := tools.Wallet(ctx)
+			is, err := transfer.ReadWallet(ctx, tools.Pool)
 			if err != nil {
 				return plan{}, err
 			}
@@ -41,14 +41,13 @@ the one before (ajo work list); for another host of the same account nothing has
 				before = "so far of " + is.String()
 			}
 			if is == to {
-				r, err := done(to, "The books are of %s already.", to)
-				return plan{noChange: &r}, err
+				return plan{noChange: new(done(to, "The books are of %s already.", to))}, nil
 			}
 			return plan{will: fmt.Sprintf("The books are of %s from now on, %s.", to, before), do: func(by audit.By) (result, error) {
-				if err := tools.MoveWallet(ctx, to, by); err != nil {
+				if err := transfer.MoveWallet(ctx, tools.Pool, tools.Now(), to, by); err != nil {
 					return result{}, err
 				}
-				return done(to, "The books are of %s.", to)
+				return done(to, "The books are of %s.", to), nil
 			}}, nil
 		},
 	})

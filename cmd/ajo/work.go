@@ -48,7 +48,7 @@ an hour. What a bank or an endpoint answered is in "ajo transfers show" and the 
 			if f.TenantID, err = tenantID(ctx, tools, tenantName); err != nil {
 				return nil, page.Info{}, err
 			}
-			return tools.Work(ctx, f, r)
+			return work.List(ctx, tools.Pool, tools.Now(), f, r)
 		},
 		row: func(m work.Record) []field {
 			tenant := m.TenantName
@@ -98,7 +98,7 @@ func leased(m work.Record) string {
 }
 
 func printSummary(ctx context.Context, cmd *cobra.Command, tools *app.Tools) error {
-	all, err := tools.WorkSummary(ctx)
+	all, err := work.Summarize(ctx, tools.Pool, tools.Now())
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ expired before its deadline.`,
 			return plan{
 				will: strings.Join(will, " "), enqueues: true,
 				do: func(by audit.By) (result, error) {
-					items, err := tools.RetryWork(ctx, id, work.Kind(kind), by)
+					items, err := work.Retry(ctx, tools.Pool, tools.Now(), id, work.Kind(kind), by)
 					if err != nil {
 						return result{}, err
 					}
@@ -237,7 +237,7 @@ expired before its deadline.`,
 					for _, m := range items {
 						kinds = append(kinds, string(m.Kind))
 					}
-					return done(items, "The work %s on %s is due, and a worker does it.", strings.Join(kinds, " and "), id)
+					return done(items, "The work %s on %s is due, and a worker does it.", strings.Join(kinds, " and "), id), nil
 				},
 			}, nil
 		}),

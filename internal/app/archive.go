@@ -1,16 +1,12 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"ajo/internal/archive"
-	"ajo/internal/audit"
 	"ajo/internal/clock"
 	"ajo/internal/config"
-	"ajo/internal/page"
 	"ajo/internal/pg"
 )
 
@@ -31,41 +27,4 @@ func archiveOf(cfg config.Config, pool *pg.Pool, c clock.Clock, log *slog.Logger
 		o.Store = s
 	}
 	return archive.New(o), nil
-}
-
-// Archived lists the partitions ([archive.Service.List]); only those of a state, unless it is "".
-// The page is always the only one.
-func (t *Tools) Archived(ctx context.Context, state archive.State) (list []archive.Entry, _ page.Info, err error) {
-	all, err := t.archive.List(ctx, true)
-	for _, e := range all {
-		if state == "" || e.State == state {
-			list = append(list, e)
-		}
-	}
-	return list, page.Info{}, err
-}
-
-// ArchivedPartition finds a partition ([archive.Service.Find]).
-func (t *Tools) ArchivedPartition(ctx context.Context, name string) (archive.Entry, error) {
-	return t.archive.Find(ctx, name)
-}
-
-// VerifyArchive reads the store ([archive.Service.Verify]).
-func (t *Tools) VerifyArchive(ctx context.Context, note func(string)) (archive.Report, error) {
-	return t.archive.Verify(ctx, note)
-}
-
-// RestorePartition brings a partition back ([archive.Service.Restore]).
-func (t *Tools) RestorePartition(ctx context.Context, name string, by audit.By) (*archive.Manifest, error) {
-	return t.archive.Restore(ctx, name, by)
-}
-
-// ExportRange exports rows ([archive.Service.Export]).
-func (t *Tools) ExportRange(ctx context.Context, table string, from, to time.Time, by audit.By) (*archive.Manifest, error) {
-	return t.archive.Export(ctx, table, from, to, by)
-}
-
-// ArchiveNow archives a partition that is due ([archive.Service.Archive]).
-func (t *Tools) ArchiveNow(ctx context.Context, name string, by audit.By) (*archive.Manifest, error) {
-	return t.archive.ArchiveByHand(ctx, name, by)
 }

@@ -65,14 +65,14 @@ func (s *Status) counted(part, what string, n int64, needs bool, look string) {
 // cost goes with what is open, not with the history. An error says that it could not look.
 func (t *Tools) Status(ctx context.Context) (Status, error) {
 	begin := clock.System.Now()
-	due, err := invariant.Due(ctx, t.pool, begin)
+	due, err := invariant.Due(ctx, t.Pool, begin)
 	if err != nil {
 		return Status{}, err
 	}
 	took := clock.System.Now().Sub(begin)
 	now := begin.Add(due.Offset) // rows have the database's time
 	s := Status{At: now, OK: true}
-	state, err := invariant.Light(ctx, t.pool, now)
+	state, err := invariant.Light(ctx, t.Pool, now)
 	if err != nil {
 		return s, err
 	}

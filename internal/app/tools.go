@@ -22,10 +22,8 @@ import (
 	"ajo/internal/customer"
 	"ajo/internal/fee"
 	"ajo/internal/freeze"
-	"ajo/internal/invariant"
 	"ajo/internal/limit"
 	"ajo/internal/operator"
-	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -38,7 +36,6 @@ import (
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
 	"ajo/internal/work"
-	"ajo/ledger"
 	"ajo/migrations"
 	"ajo/tasks"
 )
@@ -70,15 +67,15 @@ type Tools struct {
 	Limits     *limit.Service
 	Prices     *fee.Prices
 	Operators  *operator.Service
+	Archive    *archive.Service
+	Pool       *pg.Pool // of what is no service's
 
 	clock    clock.Synced // an operator's machine may be off
-	pool     *pg.Pool
 	box      *secret.Box
 	bank     provider.Bank   // nil without settings
 	enqueuer *tasks.Enqueuer // nil without Redis
 	lost     atomic.Int64    // of its tasks, when that was last asked
 	redis    redis.UniversalClient
-	archive  *archive.Service
 	closers  []func()
 }
 
@@ -106,34 +103,34 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	if err = migrations.Check(ctx, cfg.DatabaseURL.Reveal()); err != nil {
 		return err
 	}
-	if t.pool, err = pg.Open(ctx, cfg.DatabaseURL.Reveal(), cmp.Or(s.Conns, toolConns)); err != nil {
+	if t.Pool, err = pg.Open(ctx, cfg.DatabaseURL.Reveal(), cmp.Or(s.Conns, toolConns)); err != nil {
 		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
-	t.closers = append(t.closers, t.pool.Close)
-	if err = syncClock(ctx, t.pool, &t.clock, s.Log); err != nil {
+	t.closers = append(t.closers, t.Pool.Close)
+	if err = syncClock(ctx, t.Pool, &t.clock, s.Log); err != nil {
 		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
-	t.closers = append(t.closers, keepClockSynced(t.pool, &t.clock, s.Log)) // the console's tools stay open
+	t.closers = append(t.closers, keepClockSynced(t.Pool, &t.clock, s.Log)) // the console's tools stay open
 	if !cfg.RedisURL.IsZero() {
 		r, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{Timeout: 2 * time.Second})
 		if err != nil {
 			return fmt.Errorf("AJO_REDIS_URL: %w", err)
 		}
 		t.redis, t.enqueuer = r, tasks.NewEnqueuer(r, &t.clock, s.Log)
-		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close, work.EnqueueWith(t.pool, t.enqueuer.Enqueue))
+		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close, work.EnqueueWith(t.Pool, t.enqueuer.Enqueue))
 	}
-	o := tenant.Options{Pool: t.pool, Clock: &t.clock, Box: t.box, Log: s.Log}
+	o := tenant.Options{Pool: t.Pool, Clock: &t.clock, Box: t.box, Log: s.Log}
 	if !cfg.SMTPURL.IsZero() || cfg.MailDir != "" {
 		if o.Mail, err = mailer(cfg); err != nil {
 			return err
 		}
 	}
 	t.Tenants = tenant.New(o)
-	t.Customers = customer.New(customer.Options{Pool: t.pool, Clock: &t.clock, Box: t.box, Log: s.Log})
+	t.Customers = customer.New(customer.Options{Pool: t.Pool, Clock: &t.clock, Box: t.box, Log: s.Log})
 	if cfg.ProviderURL != "" {
 		o := bankOptions(cfg, &t.clock, s.Log)
 		// another account's word is not asked for; what asks no bank goes on
-		if err := transfer.CheckWallet(ctx, t.pool, walletOf(cfg)); errors.Is(err, transfer.ErrWallet) {
+		if err := transfer.CheckWallet(ctx, t.Pool, walletOf(cfg)); errors.Is(err, transfer.ErrWallet) {
 			o.HTTP, o.Retries = &http.Client{Transport: refusing{err}}, -1
 		} else if err != nil {
 			return err
@@ -142,25 +139,25 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		if err != nil {
 			return fmt.Errorf("AJO_PROVIDER_*: %w", err)
 		}
-		t.bank = doubting(client, t.pool, &t.clock, s.Log)
+		t.bank = doubting(client, t.Pool, &t.clock, s.Log)
 	}
 	delays := cfg.ConfirmDelays
 	if delays == nil {
 		delays = payment.DefaultConfirmDelays
 	}
 	t.Payments = payment.New(payment.Options{
-		Pool: t.pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, ConfirmDelays: delays, ConfirmMinAge: cfg.ConfirmMinAge,
+		Pool: t.Pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, ConfirmDelays: delays, ConfirmMinAge: cfg.ConfirmMinAge,
 	})
-	t.Transfers = transfer.New(transfer.Options{Pool: t.pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, Rechecks: cfg.SettleRechecks})
+	t.Transfers = transfer.New(transfer.Options{Pool: t.Pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, Rechecks: cfg.SettleRechecks})
 	t.Reconciler = reconcile.New(reconcile.Options{
-		Pool: t.pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: &t.clock, Log: s.Log, MinAge: cfg.ConfirmMinAge,
+		Pool: t.Pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: &t.clock, Log: s.Log, MinAge: cfg.ConfirmMinAge,
 	})
-	t.Operators = &operator.Service{Pool: t.pool, Clock: &t.clock, Box: t.box}
-	t.Freezes = &freeze.Service{Pool: t.pool, Clock: &t.clock}
-	t.Limits = &limit.Service{Pool: t.pool, Clock: &t.clock}
-	t.Prices = &fee.Prices{Pool: t.pool, Clock: &t.clock}
-	t.Webhooks = webhook.New(webhook.Options{Pool: t.pool, Clock: &t.clock, Box: t.box})
-	if t.archive, err = archiveOf(cfg, t.pool, &t.clock, s.Log); err != nil {
+	t.Operators = &operator.Service{Pool: t.Pool, Clock: &t.clock, Box: t.box}
+	t.Freezes = &freeze.Service{Pool: t.Pool, Clock: &t.clock}
+	t.Limits = &limit.Service{Pool: t.Pool, Clock: &t.clock}
+	t.Prices = &fee.Prices{Pool: t.Pool, Clock: &t.clock}
+	t.Webhooks = webhook.New(webhook.Options{Pool: t.Pool, Clock: &t.clock, Box: t.box})
+	if t.Archive, err = archiveOf(cfg, t.Pool, &t.clock, s.Log); err != nil {
 		return err
 	}
 	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Transfers.Close, t.Webhooks.Close)
@@ -209,7 +206,7 @@ func (t *Tools) Rekey(batch int, progress func(c rekey.Column, looked, sealed in
 	if err := t.CanSeal(); err != nil {
 		return nil, err
 	}
-	return &rekey.Service{Pool: t.pool, Clock: &t.clock, Box: t.box, Batch: batch, Progress: progress}, nil
+	return &rekey.Service{Pool: t.Pool, Clock: &t.clock, Box: t.box, Batch: batch, Progress: progress}, nil
 }
 
 // RotateSecret gives a tenant a new signing secret ([tenant.Service.RotateWebhookSecret]).
@@ -220,21 +217,6 @@ func (t *Tools) RotateSecret(ctx context.Context, id uuid.UUID, by audit.By) (pr
 	return t.Tenants.RotateWebhookSecret(ctx, id, by)
 }
 
-// AccountsByNumber finds the accounts of a number at the bank ([account.ByNumber]).
-func (t *Tools) AccountsByNumber(ctx context.Context, number string) ([]account.Record, error) {
-	return account.ByNumber(ctx, t.pool, number)
-}
-
-// Account returns an account of any tenant ([account.ByID]).
-func (t *Tools) Account(ctx context.Context, id uuid.UUID) (account.Record, error) {
-	return account.ByID(ctx, t.pool, id)
-}
-
-// DormantAccounts returns a page of accounts without a movement ([account.ListDormant]).
-func (t *Tools) DormantAccounts(ctx context.Context, since time.Time, r page.Request) ([]account.Dormant, page.Info, error) {
-	return account.ListDormant(ctx, t.pool, since, r)
-}
-
 // CloseTenant closes a tenant: it is suspended, its accounts are ended, and once the workers have
 // closed these at the bank, the next call archives it. It answers how many accounts the bank has
 // still to close; zero: the tenant is closed. It may be called again at any time.
@@ -243,35 +225,10 @@ func (t *Tools) CloseTenant(ctx context.Context, id uuid.UUID, by audit.By) (wai
 	if err != nil || closed {
 		return 0, err
 	}
-	if err := account.ExpireAll(ctx, t.pool, t.clock.Now(), id, "the tenant is closed"); err != nil {
+	if err := account.ExpireAll(ctx, t.Pool, t.clock.Now(), id, "the tenant is closed"); err != nil {
 		return 0, err
 	}
 	return t.Tenants.FinishClose(ctx, id, by)
-}
-
-// Hold returns a hold of any tenant ([ledger.FindAnyHold]).
-func (t *Tools) Hold(ctx context.Context, id uuid.UUID) (ledger.Hold, error) {
-	return ledger.FindAnyHold(ctx, t.pool, t.clock.Now(), id)
-}
-
-// Holds lists the open holds of all tenants ([ledger.ListHolds]).
-func (t *Tools) Holds(ctx context.Context, f ledger.HoldFilter, r page.Request) ([]ledger.AnyHold, page.Info, error) {
-	return ledger.ListHolds(ctx, t.pool, t.clock.Now(), f, r)
-}
-
-// HoldSums sums them up ([ledger.SumHolds]).
-func (t *Tools) HoldSums(ctx context.Context, f ledger.HoldFilter) ([]ledger.HoldSum, error) {
-	return ledger.SumHolds(ctx, t.pool, t.clock.Now(), f)
-}
-
-// ReleaseHold ends a hold of any tenant ([account.ReleaseHoldByHand]).
-func (t *Tools) ReleaseHold(ctx context.Context, id uuid.UUID, by audit.By) (ledger.Hold, error) {
-	return account.ReleaseHoldByHand(ctx, t.pool, t.clock.Now(), id, by)
-}
-
-// ClosableAccount returns the account that [Tools.CloseAccount] would close ([account.Closable]).
-func (t *Tools) ClosableAccount(ctx context.Context, id uuid.UUID) (account.Record, error) {
-	return account.Closable(ctx, t.pool, t.clock.Now(), id)
 }
 
 // CloseAccount closes an account by hand ([account.CloseByHand]). A number that the bank may have
@@ -279,7 +236,7 @@ func (t *Tools) ClosableAccount(ctx context.Context, id uuid.UUID) (account.Reco
 // tenant is given a closed number: atBank is the bank's answer, an error where it was not asked or
 // gave none.
 func (t *Tools) CloseAccount(ctx context.Context, id uuid.UUID, by audit.By) (r account.Record, atBank, err error) {
-	r, err = account.CloseByHand(ctx, t.pool, t.clock.Now(), id, by)
+	r, err = account.CloseByHand(ctx, t.Pool, t.clock.Now(), id, by)
 	if err != nil || r.Status != account.Provisioning {
 		return r, nil, err
 	}
@@ -290,43 +247,4 @@ func (t *Tools) CloseAccount(ctx context.Context, id uuid.UUID, by audit.By) (r 
 		atBank = nil
 	}
 	return r, atBank, nil
-}
-
-// Wallet is our account at the bank that the books are of ([transfer.ReadWallet]).
-func (t *Tools) Wallet(ctx context.Context) (transfer.Wallet, error) {
-	return transfer.ReadWallet(ctx, t.pool)
-}
-
-// MoveWallet makes the books another account's ([transfer.MoveWallet]).
-func (t *Tools) MoveWallet(ctx context.Context, to transfer.Wallet, by audit.By) error {
-	return transfer.MoveWallet(ctx, t.pool, t.clock.Now(), to, by)
-}
-
-// Audit returns a page of what was done by hand ([audit.List]).
-func (t *Tools) Audit(ctx context.Context, f audit.Filter, r page.Request) ([]audit.Record, page.Info, error) {
-	return audit.List(ctx, t.pool, f, r)
-}
-
-// VerifyLedger checks the books as of one moment, from the checkpoints on ([invariant.Resume]).
-func (t *Tools) VerifyLedger(ctx context.Context, reading ledger.Reading) (*ledger.Report, error) {
-	return invariant.Resume(ctx, t.pool, reading)
-}
-
-// TrialBalance is every account's balance at the end of the day in Lagos that the time is in; zero:
-// today.
-func (t *Tools) TrialBalance(ctx context.Context, at time.Time) (ledger.TrialBalance, error) {
-	if at.IsZero() {
-		at = t.clock.Now()
-	}
-	return ledger.ReadTrialBalance(ctx, t.pool, clock.Day(at))
-}
-
-// SystemStatement is a page of a system account's entries, newest first
-// ([ledger.ReadSystemStatement]).
-func (t *Tools) SystemStatement(ctx context.Context, name string, from, to time.Time, r page.Request) ([]ledger.SystemLine, page.Info, error) {
-	a, err := ledger.ParseSystemAccount(name)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	return ledger.ReadSystemStatement(ctx, t.pool, a, from, to, r)
 }

@@ -9,22 +9,10 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/account"
-	"ajo/internal/audit"
 	"ajo/internal/errs"
-	"ajo/internal/page"
 	"ajo/internal/work"
 	"ajo/tasks"
 )
-
-// Work returns a page of the pending work ([work.List]).
-func (t *Tools) Work(ctx context.Context, f work.Filter, r page.Request) ([]work.Record, page.Info, error) {
-	return work.List(ctx, t.pool, t.clock.Now(), f, r)
-}
-
-// WorkSummary counts the pending work ([work.Summarize]).
-func (t *Tools) WorkSummary(ctx context.Context) ([]work.Summary, error) {
-	return work.Summarize(ctx, t.pool, t.clock.Now())
-}
 
 // WorkDetail is an item with what it is about, and its tasks.
 type WorkDetail struct {
@@ -38,7 +26,7 @@ type WorkDetail struct {
 
 // WorkOn returns the items about a row, of one kind or ("") of all.
 func (t *Tools) WorkOn(ctx context.Context, id uuid.UUID, kind work.Kind) ([]WorkDetail, error) {
-	items, err := work.Items(ctx, t.pool, id, kind)
+	items, err := work.Items(ctx, t.Pool, id, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +73,7 @@ func (t *Tools) about(ctx context.Context, d *WorkDetail) (err error) {
 		d.About, d.Status, d.ShownBy = "delivery", string(v.Status), "ajo deliveries show "+d.ID.String()
 		return known(err)
 	case work.Expire:
-		a, err := account.ByID(ctx, t.pool, d.ID)
+		a, err := account.ByID(ctx, t.Pool, d.ID)
 		d.About, d.Status = "account", string(a.Status)
 		if a.BankAccountNumber != "" {
 			d.ShownBy = "ajo accounts find " + a.BankAccountNumber
@@ -106,9 +94,10 @@ func known(err error) error {
 // ErrOpenAccount refuses to end an account before its time.
 var ErrOpenAccount = errors.New("the account is open until then: its tenant may expire it earlier")
 
-// RetriableWork returns the items that [Tools.RetryWork] would make due, with its refusals.
+// RetriableWork returns the items that [work.Retry] would make due, with its refusals, and no
+// account before its time.
 func (t *Tools) RetriableWork(ctx context.Context, id uuid.UUID, kind work.Kind) ([]work.Record, error) {
-	items, err := work.Items(ctx, t.pool, id, kind)
+	items, err := work.Items(ctx, t.Pool, id, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +109,7 @@ func (t *Tools) RetriableWork(ctx context.Context, id uuid.UUID, kind work.Kind)
 		if m.Kind != work.Expire || !m.DueAt.After(now) {
 			continue
 		}
-		a, err := account.ByID(ctx, t.pool, id)
+		a, err := account.ByID(ctx, t.Pool, id)
 		if err != nil {
 			return nil, err
 		}
@@ -129,9 +118,4 @@ func (t *Tools) RetriableWork(ctx context.Context, id uuid.UUID, kind work.Kind)
 		}
 	}
 	return items, nil
-}
-
-// RetryWork makes items due now ([work.Retry]); their commit enqueues them.
-func (t *Tools) RetryWork(ctx context.Context, id uuid.UUID, kind work.Kind, by audit.By) ([]work.Record, error) {
-	return work.Retry(ctx, t.pool, t.clock.Now(), id, kind, by)
 }

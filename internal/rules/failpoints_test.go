@@ -69,7 +69,7 @@ var unsurrounded = map[string][]string{
 	"only reads": {
 		"(*ajo/internal/transfer.Service).atBank Transaction",
 		"(*ajo/workers.sweeper).step Overdue",
-		"(*ajo/internal/app.Tools).Work List",
+		"(*ajo/cmd/ajo.tool).newWorkListCmd List",
 		"(*ajo/internal/app.Tools).WorkOn Items",
 		"(*ajo/internal/app.Tools).RetriableWork Items",
 		"ajo/internal/pg.Snapshot transact",
