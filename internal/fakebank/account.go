@@ -27,7 +27,6 @@ type wireAccount struct {
 	BankName        string          `json:"bankName"`
 	BankNumber      string          `json:"bankAccountNumber,omitempty"`
 	BankAccountName string          `json:"bankAccountName"`
-	CallbackURL     string          `json:"callbackUrl,omitempty"`
 	ExpectedAmount  json.RawMessage `json:"expectedAmount,omitempty"`
 	ExpiryDate      string          `json:"expiryDate,omitempty"`
 	Expired         bool            `json:"expired"`
@@ -37,7 +36,7 @@ func (b *Bank) wireAccount(a Account) wireAccount {
 	w := wireAccount{
 		CreatedAt: wireTime(a.CreatedAt), AccountHolderID: b.opt.AccountID, AccountRef: a.Ref, AccountName: a.Name, BVN: a.BVN,
 		Currency: money.Currency, BankName: BankName, BankNumber: a.NUBAN, BankAccountName: "Nomba/" + a.Name,
-		CallbackURL: a.CallbackURL, Expired: a.Expired(b.clock.Now()),
+		Expired: a.Expired(b.clock.Now()),
 	}
 	if a.ExpectedAmount != nil {
 		w.ExpectedAmount = asNumber(*a.ExpectedAmount)
@@ -68,7 +67,6 @@ func (b *Bank) createAccount(c *call) answer {
 		BVN            string          `json:"bvn"`
 		ExpectedAmount json.RawMessage `json:"expectedAmount"`
 		ExpiryDate     string          `json:"expiryDate"`
-		CallbackURL    string          `json:"callbackUrl"`
 	}
 	if a, ok := c.decode(&in); !ok {
 		return a
@@ -82,7 +80,7 @@ func (b *Bank) createAccount(c *call) answer {
 	if in.BVN != "" && (len(in.BVN) != 11 || !allDigits(in.BVN)) {
 		return refused("02", "bvn must be 11 digits")
 	}
-	a := Account{Ref: in.AccountRef, Name: in.AccountName, BVN: in.BVN, CallbackURL: in.CallbackURL, CreatedAt: b.clock.Now()}
+	a := Account{Ref: in.AccountRef, Name: in.AccountName, BVN: in.BVN, CreatedAt: b.clock.Now()}
 	var ok bool
 	if a.ExpectedAmount, ok = optionalAmount(in.ExpectedAmount); !ok {
 		return refused("02", "expectedAmount must be a number above zero with at most two decimals")
@@ -102,7 +100,8 @@ func (b *Bank) createAccount(c *call) answer {
 	if a.NUBAN = b.books.number(); c.does(Reissue) {
 		a.NUBAN = cmp.Or(c.plan.rule.Value, b.books.closedNumber(a.CreatedAt), a.NUBAN)
 	}
-	b.books.open(a)
+	kept := a
+	b.books.open(&kept)
 	b.books.mu.Unlock()
 	return b.accountAnswer(c, a)
 }
@@ -116,65 +115,21 @@ func (b *Bank) getAccount(c *call) answer {
 	return b.accountAnswer(c, a)
 }
 
-// updateAccount serves PUT /v1/accounts/virtual/{accountRef}.
-func (b *Bank) updateAccount(c *call) answer {
-	var in struct {
-		AccountName    *string         `json:"accountName"`
-		ExpectedAmount json.RawMessage `json:"expectedAmount"`
-		CallbackURL    *string         `json:"callbackUrl"`
-	}
-	if a, ok := c.decode(&in); !ok {
-		return a
-	}
-	if in.AccountName != nil && !nameForm.MatchString(*in.AccountName) {
-		return refused("400", "Invalid account name")
-	}
-	expected, ok := optionalAmount(in.ExpectedAmount)
-	if !ok {
-		return refused("02", "expectedAmount must be a number above zero with at most two decimals")
-	}
-	changed, ok := b.changeAccount(c.PathValue("accountRef"), func(a *Account) {
-		if in.AccountName != nil {
-			a.Name = *in.AccountName
-		}
-		if in.CallbackURL != nil {
-			a.CallbackURL = *in.CallbackURL
-		}
-		if expected != nil {
-			a.ExpectedAmount = expected
-		}
-	})
-	if !ok {
-		return noSuchAccount
-	}
-	return b.accountAnswer(c, changed)
-}
-
 // closeAccount serves DELETE /v1/accounts/virtual/{accountRef}. Closing a closed one succeeds
 // again.
 func (b *Bank) closeAccount(c *call) answer {
-	if c.does(NotFound) {
+	b.books.mu.Lock()
+	defer b.books.mu.Unlock()
+	a := b.books.accounts[c.PathValue("accountRef")]
+	if a == nil || c.does(NotFound) {
 		return noSuchAccount
 	}
-	if _, ok := b.changeAccount(c.PathValue("accountRef"), func(a *Account) { a.Closed = true }); !ok {
-		return noSuchAccount
-	}
+	a.Closed = true
+	b.books.changes.Add(1)
 	return good(map[string]bool{"expired": true})
 }
 
 var noSuchAccount = failed(http.StatusNotFound, "404", "Virtual account not found")
-
-func (b *Bank) changeAccount(ref string, change func(*Account)) (Account, bool) {
-	b.books.mu.Lock()
-	defer b.books.mu.Unlock()
-	a := b.books.accounts[ref]
-	if a == nil {
-		return Account{}, false
-	}
-	change(&a.Account)
-	b.books.changes.Add(1)
-	return a.Account, true
-}
 
 // optionalAmount reads a JSON number above zero; absent and null are nil.
 func optionalAmount(raw json.RawMessage) (*money.Amount, bool) {

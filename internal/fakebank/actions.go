@@ -16,7 +16,7 @@ const (
 	OnAll          Group = "all"           // every group but webhooks
 	OnToken        Group = "token"         // matches nothing
 	OnAccounts     Group = "accounts"      // virtual accounts: accountRef
-	OnTransactions Group = "transactions"  // records: transactionRef, or the NUBAN of a list
+	OnTransactions Group = "transactions"  // records: transactionRef
 	OnPayoutStatus Group = "payout_status" // the single record by merchantTxRef
 	OnBanks        Group = "banks"         // matches nothing
 	OnLookup       Group = "lookup"        // accountNumber

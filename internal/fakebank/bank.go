@@ -47,19 +47,12 @@ const (
 	BankCode = "090645"
 )
 
-// FeeTier is one step of the inbound fee: from From (inclusive) up to the next tier's From, the fee
-// is Fee.
-type FeeTier struct {
-	From money.Amount
-	Fee  money.Amount
-}
-
-// DefaultFeeTiers are the specification's: below 5,000 ten naira, to 50,000 twenty-five, above it
-// fifty.
-var DefaultFeeTiers = []FeeTier{
-	{From: money.Zero, Fee: money.FromKobo(10_00)},
-	{From: money.FromKobo(5_000_00), Fee: money.FromKobo(25_00)},
-	{From: money.FromKobo(50_000_01), Fee: money.FromKobo(50_00)},
+// feeTiers are the inbound fees of the specification: below 5,000 ten naira, to 50,000 twenty-five,
+// above it fifty.
+var feeTiers = []struct{ from, fee money.Amount }{
+	{money.Zero, money.FromKobo(10_00)},
+	{money.FromKobo(5_000_00), money.FromKobo(25_00)},
+	{money.FromKobo(50_000_01), money.FromKobo(50_00)},
 }
 
 // DefaultRetryDelays are the waits before a webhook's second to sixth attempt.
@@ -78,7 +71,6 @@ type Options struct {
 	RetryDelays []time.Duration
 
 	TokenTTL       time.Duration // 30 min
-	FeeTiers       []FeeTier     // ascending by From
 	OpeningBalance money.Amount  // of the wallet
 	// taken from the wallet beside each payout; zero by default
 	PayoutFee, PayoutVAT, PayoutStampDuty money.Amount
@@ -106,9 +98,6 @@ func (o Options) withDefaults() Options {
 	o.TokenTTL = cmp.Or(o.TokenTTL, 30*time.Minute)
 	if o.RetryDelays == nil {
 		o.RetryDelays = DefaultRetryDelays
-	}
-	if o.FeeTiers == nil {
-		o.FeeTiers = DefaultFeeTiers
 	}
 	if o.Clock == nil {
 		o.Clock = clock.System

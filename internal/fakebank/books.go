@@ -26,7 +26,6 @@ type Account struct {
 	NUBAN          string        `json:"bankAccountNumber"`
 	Name           string        `json:"accountName"`
 	BVN            string        `json:"bvn,omitempty"`
-	CallbackURL    string        `json:"callbackUrl,omitempty"`
 	ExpectedAmount *money.Amount `json:"expectedAmount,omitempty"`
 	ExpiresAt      *time.Time    `json:"expiresAt,omitempty"`
 	Closed         bool          `json:"closed"` // by DELETE
@@ -55,7 +54,7 @@ type Transaction struct {
 	SenderBank     string       `json:"senderBank"`
 	SenderBankCode string       `json:"senderBankCode,omitempty"`
 	Narration      string       `json:"narration"`
-	ResponseCode   string       `json:"responseCode,omitempty"` // as in [Payment]
+	ResponseCode   string       `json:"responseCode,omitempty"` // in the event: text, ResponseCodeNull or ResponseCodeAbsent
 	Time           time.Time    `json:"time"`                   // whole seconds, as on the wire
 	// the bank says that it does not know it, and does not list it
 	Hidden bool `json:"hidden,omitempty"`
@@ -117,20 +116,14 @@ func (r *record) compare(o *record) int {
 	return cmp.Or(r.at.Compare(o.at), cmp.Compare(r.seq, o.seq))
 }
 
-// bookedAccount is an Account with its lines of the book.
-type bookedAccount struct {
-	Account
-	records []*record
-}
-
 // books is all that the bank remembers. Its lock is held for map work only: never while a rule is
 // asked, an answer is written or an event is sent.
 type books struct {
 	mu       sync.RWMutex
 	wallet   money.Amount
-	accounts map[string]*bookedAccount // by reference
-	numbers  map[string]*bookedAccount // by NUBAN, the last that got it
-	opened   []*bookedAccount          // in order of creation
+	accounts map[string]*Account // by reference
+	numbers  map[string]*Account // by NUBAN, the last that got it
+	opened   []*Account          // in order of creation
 	txs      map[string]*Transaction
 	payouts  map[string]*Payout   // by merchantTxRef
 	outIDs   map[string]*Payout   // by id
@@ -150,7 +143,7 @@ func newBooks(opening money.Amount, seed uint64) *books {
 	}
 	return &books{
 		wallet: opening, serial: start,
-		accounts: make(map[string]*bookedAccount), numbers: make(map[string]*bookedAccount),
+		accounts: make(map[string]*Account), numbers: make(map[string]*Account),
 		txs: make(map[string]*Transaction), payouts: make(map[string]*Payout), outIDs: make(map[string]*Payout),
 		people: sandboxPeople(), senders: make(map[[2]string]string),
 	}
@@ -188,28 +181,17 @@ func (k *books) balance() money.Amount {
 }
 
 // open adds an account. The lock is held.
-func (k *books) open(a Account) *bookedAccount {
-	added := &bookedAccount{Account: a}
-	k.accounts[a.Ref], k.numbers[a.NUBAN] = added, added
-	k.opened = append(k.opened, added)
+func (k *books) open(a *Account) {
+	k.accounts[a.Ref], k.numbers[a.NUBAN] = a, a
+	k.opened = append(k.opened, a)
 	k.changes.Add(1)
-	return added
 }
 
-// enter adds a transaction to the book and to its account. The lock is held. The wallet is the
-// caller's business.
+// enter adds a transaction to the book. The lock is held. The wallet is the caller's business.
 func (k *books) enter(tx *Transaction, at time.Time) {
 	k.seq++
-	line := &record{at: at, seq: k.seq, tx: tx}
 	k.txs[tx.ID] = tx
-	k.lines = insert(k.lines, line)
-	a := k.accounts[tx.AccountRef]
-	if a == nil {
-		a = k.numbers[tx.NUBAN]
-	}
-	if a != nil {
-		a.records = insert(a.records, line)
-	}
+	k.insert(&record{at: at, seq: k.seq, tx: tx})
 	if tx.SenderBankCode != "" {
 		k.senders[[2]string{tx.SenderBankCode, tx.SenderAccount}] = tx.SenderName
 	}
@@ -228,12 +210,12 @@ func (k *books) sender(bankCode, number string) (name string, ok bool) {
 func (k *books) enterPayout(p *Payout) {
 	k.seq++
 	k.payouts[p.Ref], k.outIDs[p.ID] = p, p
-	k.lines = insert(k.lines, &record{at: p.CreatedAt, seq: k.seq, out: p})
+	k.insert(&record{at: p.CreatedAt, seq: k.seq, out: p})
 	k.changes.Add(1)
 }
 
 // insert keeps the lines ordered.
-func insert(lines []*record, r *record) []*record {
-	i, _ := slices.BinarySearchFunc(lines, r, (*record).compare)
-	return slices.Insert(lines, i, r)
+func (k *books) insert(r *record) {
+	i, _ := slices.BinarySearchFunc(k.lines, r, (*record).compare)
+	k.lines = slices.Insert(k.lines, i, r)
 }

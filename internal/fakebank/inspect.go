@@ -36,8 +36,7 @@ func listed[T any](b *Bank, kind func(*record) *T) []T {
 
 // Account finds a virtual account by its reference or its number.
 func (b *Bank) Account(refOrNumber string) (Account, bool) {
-	a, ok := found(b, func(k *books) *bookedAccount { return cmp.Or(k.accounts[refOrNumber], k.numbers[refOrNumber]) })
-	return a.Account, ok
+	return found(b, func(k *books) *Account { return cmp.Or(k.accounts[refOrNumber], k.numbers[refOrNumber]) })
 }
 
 // Accounts lists the virtual accounts, oldest first.
@@ -47,7 +46,7 @@ func (b *Bank) Accounts() []Account {
 	defer b.books.mu.RUnlock()
 	list := make([]Account, len(b.books.opened))
 	for i, a := range b.books.opened {
-		list[i] = a.Account
+		list[i] = *a
 	}
 	return list
 }

@@ -38,7 +38,6 @@ type Payment struct {
 	SenderBank    string
 	Forged        *Sender // whom the event names as the payer instead, as whoever has its signature may
 	Narration     string
-	ResponseCode  string    // in the event: text, ResponseCodeNull or ResponseCodeAbsent
 	Time          time.Time // now
 	Force         bool      // pay a closed or expired account all the same, as a slow bank does
 	Silent        bool      // send no event
@@ -121,7 +120,7 @@ func (b *Bank) draft(p Payment, now time.Time) (Transaction, time.Time) {
 		ID: newID("API-VACT_TRA"), RequestID: uuid.NewString(), SessionID: newSession(now),
 		Status: cmp.Or(p.Status, StatusSuccess), Amount: p.Amount, Fee: b.Fee(p.Amount), Currency: cmp.Or(p.Currency, money.Currency),
 		SenderName: cmp.Or(p.SenderName, "BOLA OJO"), SenderAccount: cmp.Or(p.SenderAccount, "0123456789"),
-		SenderBank: cmp.Or(p.SenderBank, "Wema Bank"), Narration: p.Narration, ResponseCode: p.ResponseCode, Time: at.Truncate(time.Second),
+		SenderBank: cmp.Or(p.SenderBank, "Wema Bank"), Narration: p.Narration, Time: at.Truncate(time.Second),
 	}
 	t.SenderBankCode = codeOf(t.SenderBank)
 	if p.Fee != nil {
@@ -134,9 +133,9 @@ func (b *Bank) draft(p Payment, now time.Time) (Transaction, time.Time) {
 // than the amount.
 func (b *Bank) Fee(amount money.Amount) money.Amount {
 	fee := money.Zero
-	for _, tier := range b.opt.FeeTiers {
-		if amount.Cmp(tier.From) >= 0 {
-			fee = tier.Fee
+	for _, tier := range feeTiers {
+		if amount.Cmp(tier.from) >= 0 {
+			fee = tier.fee
 		}
 	}
 	if fee.Cmp(amount) > 0 {

@@ -88,10 +88,8 @@ var wire = []endpoint{
 	{"POST /v1/auth/token/issue", OnToken, true, (*Bank).issueToken},
 	{"POST /v1/accounts/virtual", OnAccounts, false, (*Bank).createAccount},
 	{"GET /v1/accounts/virtual/{accountRef}", OnAccounts, false, (*Bank).getAccount},
-	{"PUT /v1/accounts/virtual/{accountRef}", OnAccounts, false, (*Bank).updateAccount},
 	{"DELETE /v1/accounts/virtual/{accountRef}", OnAccounts, false, (*Bank).closeAccount},
 	{"GET /v1/transactions/accounts/single", OnTransactions, false, (*Bank).getTransaction},
-	{"GET /v1/transactions/virtual", OnTransactions, false, (*Bank).listAccountTransactions},
 	{"POST /v1/transactions/accounts", OnTransactions, false, (*Bank).listTransactions},
 	{"GET /v1/transfers/banks", OnBanks, false, (*Bank).listBanks},
 	{"POST /v1/transfers/bank/lookup", OnLookup, false, (*Bank).lookup},
@@ -206,7 +204,7 @@ func GatewayBodies() []string { return slices.Sorted(maps.Keys(gatewayAnswers)) 
 // refs are the references that the call is about: a rule's Match is compared to each.
 func (c *call) refs() []string {
 	q := c.URL.Query()
-	refs := []string{c.PathValue("accountRef"), q.Get("transactionRef"), q.Get("merchantTxRef"), q.Get("virtual_account"), q.Get("nin")}
+	refs := []string{c.PathValue("accountRef"), q.Get("transactionRef"), q.Get("merchantTxRef"), q.Get("nin")}
 	var in struct{ AccountRef, AccountNumber, MerchantTxRef, TransactionRef string }
 	if json.Unmarshal(c.body, &in) == nil {
 		refs = append(refs, in.AccountRef, in.AccountNumber, in.MerchantTxRef, in.TransactionRef)

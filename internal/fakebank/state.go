@@ -72,7 +72,7 @@ func (b *Bank) state() stateFile {
 		s.People[nin] = p
 	}
 	for _, a := range b.books.opened {
-		s.Accounts = append(s.Accounts, a.Account)
+		s.Accounts = append(s.Accounts, *a)
 	}
 	for _, r := range b.books.lines {
 		if r.tx != nil {
@@ -116,8 +116,8 @@ func (b *Bank) load() error {
 	for nin, p := range s.People {
 		k.people[nin] = p
 	}
-	for _, a := range s.Accounts {
-		k.open(a)
+	for i := range s.Accounts {
+		k.open(&s.Accounts[i])
 	}
 	for i := range s.Transactions {
 		k.enter(&s.Transactions[i], s.Transactions[i].Time)
