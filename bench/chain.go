@@ -47,18 +47,24 @@ func (f *flow) recordAll(all []payment) error {
 	return errors.Join(append(bad, s.refused)...)
 }
 
+// send sends the events of payments as the load says, and counts those that were accepted.
+func (f *flow) send(l load, all []payment) (*sent, error) {
+	l.addr, l.requests, l.want = f.apiAddr, eventRequests(f.apiAddr, all), 200
+	s, err := l.run()
+	if err != nil {
+		return nil, err
+	}
+	f.tally.accept(all, s.good)
+	return s, s.refused
+}
+
 // done sends the events of payments that the bank knows, and returns how many were accepted,
 // posted, delivered and confirmed a second, from the first send to the end of the last.
 func (f *flow) done(ctx context.Context, all []payment, conns int, interval time.Duration) (float64, *sent, error) {
 	f.endpoint.forget()
-	l := load{addr: f.apiAddr, conns: conns, requests: eventRequests(f.apiAddr, all), want: 200, interval: interval}
-	s, err := l.run()
+	s, err := f.send(load{conns: conns, interval: interval}, all)
 	if err != nil {
 		return 0, nil, err
-	}
-	f.tally.accept(all, s.good)
-	if s.refused != nil {
-		return 0, nil, s.refused
 	}
 	if err := f.wait(ctx, "posted, delivered and confirmed", doneLimit, allDone); err != nil {
 		return 0, nil, err

@@ -78,14 +78,9 @@ func (f *flow) posted(ctx context.Context, p posting) (float64, *sent, error) {
 	}
 	all := payments(p.accounts, f.next, p.count)
 	f.next += p.count
-	l := load{addr: f.apiAddr, conns: p.conns, requests: eventRequests(f.apiAddr, all), want: 200, limit: p.took, interval: p.interval}
-	s, err := l.run()
+	s, err := f.send(load{conns: p.conns, limit: p.took, interval: p.interval}, all)
 	if err != nil {
 		return 0, nil, err
-	}
-	f.tally.accept(all, s.good)
-	if s.refused != nil {
-		return 0, nil, s.refused
 	}
 	if err := f.wait(ctx, "posted", doneLimit, allPosted); err != nil {
 		return 0, nil, err

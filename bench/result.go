@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 )
 
@@ -170,19 +171,11 @@ func costText(cost map[string]float64) string {
 }
 
 func printTable(out io.Writer, rows [][]string) {
-	width := make([]int, len(rows[0]))
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], len([]rune(cell)))
-		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			line.WriteString(cell + strings.Repeat(" ", width[i]-len([]rune(cell))+2))
-		}
-		fmt.Fprintln(out, strings.TrimRight(line.String(), " "))
-	}
+	_ = t.Flush() // what out refuses is lost
 }
 
 // number writes a figure with as many digits as say something.

@@ -199,9 +199,9 @@ func (r *run) measured(ctx context.Context, f *flow, row string, work func() (fl
 func (r *run) finish() error {
 	r.result.judge()
 	r.result.print(os.Stdout)
-	if err := errors.Join(r.result.write(r.out+".json"), r.result.plot(r.out+".svg")); err != nil {
+	if err := r.result.write(r.out + ".json"); err != nil {
 		return err
 	}
-	r.say("written: %s.json and .svg", r.out)
+	r.say("written: %s.json", r.out)
 	return nil
 }

@@ -78,7 +78,7 @@ func TestEveryRow(t *testing.T) {
 	back, err := readResult(r.out + ".json")
 	require.NoError(t, err)
 	require.Equal(t, r.result, *back)
-	drawn, err := os.ReadFile(r.out + ".svg")
+	drawn, err := os.ReadFile(r.out + ".soak.svg")
 	require.NoError(t, err)
 	for d := xml.NewDecoder(bytes.NewReader(drawn)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {

@@ -47,14 +47,8 @@ func (f *flow) made(n int, gap time.Duration) (end time.Time, err error) {
 		if err := f.recordAll(all); err != nil {
 			return end, err
 		}
-		l := load{addr: f.apiAddr, conns: 64, requests: eventRequests(f.apiAddr, all), want: 200}
-		s, err := l.run()
-		if err != nil {
+		if _, err := f.send(load{conns: 64}, all); err != nil {
 			return end, err
-		}
-		f.tally.accept(all, s.good)
-		if s.refused != nil {
-			return end, s.refused
 		}
 	}
 	return end, nil

@@ -25,13 +25,10 @@ func (f *flow) fund(ctx context.Context) error {
 	if err := f.recordAll(all); err != nil {
 		return err
 	}
-	l := load{addr: f.apiAddr, conns: 16, requests: eventRequests(f.apiAddr, all), want: 200}
-	s, err := l.run()
-	if err != nil {
+	if _, err := f.send(load{conns: 16}, all); err != nil {
 		return err
 	}
-	f.tally.accept(all, s.good)
-	return errors.Join(s.refused, f.wait(ctx, "confirmed", doneLimit, allDone))
+	return f.wait(ctx, "confirmed", doneLimit, allDone)
 }
 
 // ordered orders n settlements over the accounts in turn.

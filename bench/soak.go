@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"os"
 	"slices"
 	"strings"
@@ -65,13 +66,8 @@ func (r *run) soak(ctx context.Context) error {
 		var following []payment // the bank records them while the others are sent
 		var recording errgroup.Group
 		recording.Go(func() (err error) { following, err = record(); return err })
-		l := load{addr: f.apiAddr, conns: 64, requests: eventRequests(f.apiAddr, all), want: 200, interval: time.Second / time.Duration(rate)}
-		s, err := l.run()
-		if err != nil {
-			return errors.Join(err, recording.Wait())
-		}
-		f.tally.accept(all, s.good)
-		if err := errors.Join(s.refused, recording.Wait()); err != nil {
+		s, err := f.send(load{conns: 64, interval: time.Second / time.Duration(rate)}, all)
+		if err := errors.Join(err, recording.Wait()); err != nil {
 			return err
 		}
 		all = following
@@ -133,11 +129,11 @@ func plotCurves(file, title string, lasts time.Duration, curves []*curve) error 
 <style>svg { color-scheme: light dark; font: 13px system-ui, sans-serif; background: #ffffff } text { fill: #1f2328 } polyline { fill: none; stroke: #2da44e; stroke-width: 1.5 } line { stroke: #59636e }
 	@media (prefers-color-scheme: dark) { svg { background: #0d1117 } text { fill: #e6edf3 } }</style>
 <text x="16" y="26">%s</text>
-`, width, 50+strip*len(curves), escape(title))
+`, width, 50+strip*len(curves), html.EscapeString(title))
 	for i, c := range curves {
 		most, base := max(slices.Max(c.values), 1e-9), 40+strip*i+high+10
 		fmt.Fprintf(&b, `<text x="16" y="%d">%s</text><text x="16" y="%d">highest %s %s</text><line x1="%d" y1="%d" x2="%d" y2="%d"/><polyline points="`,
-			base-high/2, escape(c.what), base-high/2+18, number(most), c.unit, left, base, width-16, base)
+			base-high/2, html.EscapeString(c.what), base-high/2+18, number(most), c.unit, left, base, width-16, base)
 		for j, v := range c.values {
 			fmt.Fprintf(&b, "%d,%d ", left+(width-16-left)*j/max(1, len(c.values)-1), base-int(v/most*high))
 		}

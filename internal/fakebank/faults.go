@@ -80,18 +80,12 @@ func (f *Faults) Set(rules ...Rule) {
 	f.rules.Store(&live)
 }
 
-// Add puts rules behind those there are and returns their ids. It panics as Set does.
-func (f *Faults) Add(rules ...Rule) []int {
+// Add puts rules behind those there are. It panics as Set does.
+func (f *Faults) Add(rules ...Rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	added := f.enliven(rules)
-	live := slices.Concat(*f.rules.Load(), added)
+	live := slices.Concat(*f.rules.Load(), f.enliven(rules))
 	f.rules.Store(&live)
-	ids := make([]int, len(added))
-	for i, r := range added {
-		ids[i] = r.ID
-	}
-	return ids
 }
 
 // Remove takes the rules with these ids away; unknown ids are ignored.

@@ -30,10 +30,10 @@ func TestRulesChooseTheirCalls(t *testing.T) {
 	require.Equal(t, []int{500}, statuses(1, one))
 	require.Equal(t, []int{404}, statuses(1, other))
 
-	ids := b.Faults.Add(fakebank.Rule{On: fakebank.OnAll, Do: fakebank.Fail, Status: 502})
+	b.Faults.Add(fakebank.Rule{On: fakebank.OnAll, Do: fakebank.Fail, Status: 502})
 	require.Equal(t, []int{502}, statuses(1, banks))
 	require.Equal(t, []int{500}, statuses(1, one), "the first rule decides")
-	b.Faults.Remove(ids...)
+	b.Faults.Remove(b.Faults.Rules()[1].ID)
 	require.Equal(t, []int{200}, statuses(1, banks))
 	b.Faults.Clear()
 	require.Empty(t, b.Faults.Rules())

@@ -17,15 +17,13 @@ type Remote struct {
 	URL string
 }
 
-// remoteTimeout is above the 5 s for which a payment waits for its event.
+// remoteTimeout is of one call, above the 5 s for which a payment waits for its event.
 const remoteTimeout = 10 * time.Second
 
 // Pay makes a payment and waits for the first attempt to send its event. Of the payment,
 // the account, the amount, SenderName and Narration count. The event is nil when the bank sent
 // none.
 func (r Remote) Pay(ctx context.Context, p Payment) (Transaction, *Webhook, error) {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
-	defer cancel()
 	var t Transaction
 	fields := map[string]string{
 		"accountRef": p.AccountRef, "nuban": p.NUBAN, "amount": p.Amount.String(), "sender": p.SenderName, "narration": p.Narration, "wait": "true",
@@ -48,8 +46,6 @@ func (r Remote) Pay(ctx context.Context, p Payment) (Transaction, *Webhook, erro
 // OpenAccounts are the virtual accounts that take payments, the newest first, of the 100 newest at
 // most.
 func (r Remote) OpenAccounts(ctx context.Context) ([]Account, error) {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
-	defer cancel()
 	state, err := r.state(ctx)
 	if err != nil {
 		return nil, err
@@ -65,8 +61,6 @@ func (r Remote) OpenAccounts(ctx context.Context) ([]Account, error) {
 
 // Wallet is the wallet's balance.
 func (r Remote) Wallet(ctx context.Context) (money.Amount, error) {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
-	defer cancel()
 	state, err := r.state(ctx)
 	return state.Wallet, err
 }
@@ -84,6 +78,8 @@ func (r Remote) state(ctx context.Context) (remoteState, error) {
 }
 
 func (r Remote) call(ctx context.Context, method, path string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	defer cancel()
 	c, err := client.New(client.Options{URL: r.URL})
 	if err != nil {
 		return err
