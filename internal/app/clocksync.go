@@ -17,9 +17,7 @@ const (
 	clockAlert = 2 * time.Second
 )
 
-// syncClock corrects the role's clock by Postgres'.
-func (c *core) syncClock(ctx context.Context) error { return syncClock(ctx, c.pool, &c.clock, c.log) }
-
+// syncClock corrects a clock by Postgres'.
 func syncClock(ctx context.Context, pool *pg.Pool, c *clock.Synced, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
@@ -40,18 +38,10 @@ func syncClock(ctx context.Context, pool *pg.Pool, c *clock.Synced, log *slog.Lo
 	return nil
 }
 
-// keepClockSynced syncs the clock until the role closes. While Postgres is unavailable the clock
+// keepClockSynced syncs the clock until it is stopped. While Postgres is unavailable the clock
 // keeps its last offset.
-func (c *core) keepClockSynced() {
-	c.closers = append(c.closers, keepClockSynced(c.pool, &c.clock, c.log))
-}
-
 func keepClockSynced(pool *pg.Pool, c *clock.Synced, log *slog.Logger) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	return beside(func(ctx context.Context) {
 		clock.Every(ctx, clockSyncEvery, func() { _ = syncClock(ctx, pool, c, log) }) // an outage is reported elsewhere
-	}()
-	return func() { cancel(); <-done }
+	})
 }

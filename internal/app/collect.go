@@ -22,14 +22,10 @@ const collectTimeout = 5 * time.Second
 func (c *core) collectMetrics(role string, deliveries *webhook.Service) {
 	metrics.Started(Version(), role)
 	c.closers = append(c.closers, metrics.CollectPools(c.pool, c.redis))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	c.background(func(ctx context.Context) {
 		c.collect(ctx, deliveries)
 		clock.Every(ctx, c.cfg.SweepEvery, func() { c.collect(ctx, deliveries) })
-	}()
-	c.closers = append(c.closers, func() { cancel(); <-done })
+	})
 }
 
 // collect sets the gauges. Gauges that are read from a database that does not answer keep their

@@ -103,10 +103,10 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	if err = tenant.CheckDatabase(ctx, c.pool, cfg.Sandbox); err != nil {
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
-	if err = c.syncClock(ctx); err != nil {
+	if err = syncClock(ctx, c.pool, &c.clock, c.log); err != nil {
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
-	c.keepClockSynced()
+	c.closers = append(c.closers, keepClockSynced(c.pool, &c.clock, c.log))
 	if !cfg.Sandbox { // whose bank is part of the process
 		if err = transfer.RecordWallet(ctx, c.pool, c.clock.Now(), walletOf(cfg)); err != nil {
 			return nil, fmt.Errorf("AJO_PROVIDER_ACCOUNT_ID, AJO_PROVIDER_URL: %w", err)
@@ -206,10 +206,7 @@ const drainEvery = 2 * time.Second
 // drain moves events from the spool to Postgres until the role closes. Both roles do this: the API
 // writes the spool, and a worker with the same folder drains what a dead API left.
 func (c *core) drain() {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	c.background(func(ctx context.Context) {
 		c.spool.Run(ctx, drainEvery, c.payments.Unspool, func(taken int, err error) {
 			level, more := slog.LevelInfo, []any{slog.Int("events", taken), slog.Int64("bytes_left", c.spool.Waiting()), slog.Any("err", err)}
 			if errors.Is(err, spool.ErrSetAside) {
@@ -217,8 +214,21 @@ func (c *core) drain() {
 			}
 			c.log.Log(ctx, level, "the spool was drained", more...)
 		})
+	})
+}
+
+// background does something beside the role until that closes.
+func (c *core) background(do func(ctx context.Context)) { c.closers = append(c.closers, beside(do)) }
+
+// beside does something until it is stopped; stop waits for its end.
+func beside(do func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do(ctx)
 	}()
-	c.closers = append(c.closers, func() { cancel(); <-done })
+	return func() { cancel(); <-done }
 }
 
 func (c *core) closeParts() {

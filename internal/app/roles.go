@@ -137,24 +137,26 @@ type Worker struct{ stop func() }
 func (w *Worker) Stop() { w.stop() }
 
 // StartWorker serves the given queues (a concurrency of 0: the kind's own) and sweeps.
-func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queues map[tasks.Kind]int) (*Worker, error) {
+func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queues map[tasks.Kind]int) (_ *Worker, err error) {
 	c, err := open(ctx, cfg, log)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			c.closeParts()
+		}
+	}()
 	if err = c.checkRedis(ctx); err != nil {
-		c.closeParts()
 		return nil, err
 	}
 	archived, err := archiveOf(cfg, c.pool, &c.clock, log)
 	if err != nil {
-		c.closeParts()
 		return nil, err
 	}
 	deliveries := c.webhooks(tasks.Concurrency(tasks.Deliver, queues))
 	tenants, err := c.tenants()
 	if err != nil {
-		c.closeParts()
 		return nil, err
 	}
 	w, err := workers.Start(workers.Options{
@@ -169,7 +171,6 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		Keep: retention.Keep{Reports: cfg.KeepReports, Audit: cfg.KeepAudit, Events: cfg.KeepEvents, Deliveries: cfg.KeepDeliveries},
 	})
 	if err != nil {
-		c.closeParts()
 		return nil, err
 	}
 	c.collectMetrics("worker", deliveries)
