@@ -112,10 +112,7 @@ func (e *edge) updateAccount(c *fiber.Ctx) error {
 // expireAccount is POST /v1/accounts/:accountRef/expire. The close at the bank follows.
 func (e *edge) expireAccount(c *fiber.Ctx) error {
 	a, err := e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), "requested by the tenant")
-	if err != nil {
-		return err
-	}
-	return c.JSON(a)
+	return answer(c, a, err)
 }
 
 // balance is GET /v1/accounts/:accountRef/balance and GET /auth/accounts/:accountRef/balance.

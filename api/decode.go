@@ -226,7 +226,12 @@ func (b *body) without(names ...string) []byte {
 	for _, name := range names {
 		delete(rest, name)
 	}
-	out, _ := json.Marshal(rest) // which was decoded from JSON
+	return again(rest)
+}
+
+// again is fields that were decoded from JSON as JSON.
+func again(fields map[string]json.RawMessage) []byte {
+	out, _ := json.Marshal(fields)
 	return out
 }
 
@@ -238,8 +243,7 @@ func (b *body) hinting(name string) []byte {
 	if s := []rune(b.text(name)); len(s) > 4 {
 		rest[name], _ = json.Marshal(string(s[len(s)-4:]))
 	}
-	out, _ := json.Marshal(rest) // which was decoded from JSON
-	return out
+	return again(rest)
 }
 
 // has reports whether the body has the field, if only as null.

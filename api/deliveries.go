@@ -139,10 +139,7 @@ func (e *edge) replayDelivery(c *fiber.Ctx) error {
 		return err
 	}
 	d, err := e.Webhooks.ReplayOwn(c.UserContext(), caller(c).ID, id, e.by(c))
-	if err != nil {
-		return err
-	}
-	return c.JSON(viewDelivery(d))
+	return answer(c, viewDelivery(d), err)
 }
 
 // replaySince is POST /auth/deliveries/replay, an addition: the dead letters of a time and later.

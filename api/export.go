@@ -10,13 +10,11 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/google/uuid"
 
 	"ajo/internal/account"
 	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/money"
-	"ajo/internal/payment"
 	"ajo/internal/statement"
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
@@ -144,12 +142,8 @@ var (
 // paymentReceipt is GET /auth/payments/:id/receipt.pdf, an addition: of a confirmed payment that is
 // not said to be taken back.
 func (e *edge) paymentReceipt(c *fiber.Ctx) error {
-	id, err := uuid.Parse(pathParam(c, "id"))
-	if err != nil {
-		return payment.ErrNotFound
-	}
 	return e.sendFile(c, "application/pdf", "pdf", func(ctx context.Context, b *bytes.Buffer) (string, error) {
-		p, err := e.Payments.Timeline(ctx, caller(c).ID, id)
+		p, err := e.Payments.Timeline(ctx, caller(c).ID, pathID(c))
 		switch {
 		case err != nil:
 			return "", err

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/google/uuid"
 
 	"ajo/internal/webhook"
 	"ajo/ratelimit"
@@ -19,14 +18,6 @@ const (
 	listenDeadline  = listenWait*time.Second + deadline
 	listenRetry     = 5 // seconds after which a refused call may try again
 )
-
-// listenedEvent is an event in the answer of POST /auth/listen.
-type listenedEvent struct {
-	ID        uuid.UUID    `json:"id"`
-	EventType webhook.Type `json:"eventType"`
-	CreatedAt time.Time    `json:"createdAt"`
-	Body      string       `json:"body"`
-}
 
 // listen is POST /auth/listen: a long poll, which outlasts the deadline of other requests. It
 // answers at once, with the events that there are, when the process stops or when it must make room
@@ -49,15 +40,8 @@ func (e *edge) listen(c *fiber.Ctx) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.UserContext()), listenDeadline)
 	defer cancel()
 	heard, next, err := e.Webhooks.Listen(ctx, tenant, after, time.Duration(wait)*time.Second, func() bool { return call.ended.Load() || e.stopping() })
-	if err != nil {
-		return err
-	}
-	views := make([]listenedEvent, len(heard))
-	for i, h := range heard {
-		views[i] = listenedEvent(h)
-	}
-	return c.JSON(struct {
-		Events []listenedEvent `json:"events"`
-		Next   string          `json:"next"`
-	}{views, next})
+	return answer(c, struct {
+		Events []webhook.FeedEvent `json:"events"`
+		Next   string              `json:"next"`
+	}{notNull(heard), next}, err)
 }

@@ -13,6 +13,7 @@ import (
 
 	"ajo/internal/money"
 	"ajo/internal/testenv"
+	"ajo/internal/webhook"
 )
 
 var (
@@ -24,7 +25,7 @@ var (
 
 // heard is the answer of a call.
 type heardPage struct {
-	Events []listenedEvent
+	Events []webhook.FeedEvent
 	Next   string
 }
 

@@ -5,12 +5,10 @@ import (
 	"context"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/google/uuid"
 
 	"ajo/internal/account"
 	"ajo/internal/errs"
 	"ajo/internal/page"
-	"ajo/internal/payment"
 	"ajo/internal/statement"
 	"ajo/ledger"
 )
@@ -71,11 +69,7 @@ func (e *edge) listPayments(c *fiber.Ctx) error {
 // getPayment is GET /v1/payments/:id and GET /auth/payments/:id, an addition: a payment and its
 // timeline.
 func (e *edge) getPayment(c *fiber.Ctx) error {
-	id, err := uuid.Parse(pathParam(c, "id"))
-	if err != nil {
-		return payment.ErrNotFound
-	}
-	t, err := e.Payments.Timeline(c.UserContext(), caller(c).ID, id)
+	t, err := e.Payments.Timeline(c.UserContext(), caller(c).ID, pathID(c))
 	return answer(c, t, err)
 }
 

@@ -14,12 +14,9 @@ import (
 // webhookEndpoints is GET /auth/webhook-endpoints, an addition: at most twenty.
 func (e *edge) webhookEndpoints(c *fiber.Ctx) error {
 	list, err := e.Tenants.Endpoints(c.UserContext(), caller(c).ID)
-	if list == nil {
-		list = []tenant.Endpoint{}
-	}
 	return answer(c, struct {
 		Endpoints []tenant.Endpoint `json:"endpoints"`
-	}{list}, err)
+	}{notNull(list)}, err)
 }
 
 // shownEndpoint is the answer with a new secret, which is shown only once.

@@ -70,20 +70,5 @@ func (e *edge) testWebhook(c *fiber.Ctx) error {
 		return err
 	}
 	t, err := e.Webhooks.Test(c.UserContext(), caller(c).ID, url)
-	if err != nil {
-		return err
-	}
-	out := struct {
-		URL             string `json:"url"`
-		StatusCode      *int   `json:"statusCode"`
-		DurationMs      int64  `json:"durationMs"`
-		Error           string `json:"error"`
-		ResponseBody    string `json:"responseBody"`
-		SignatureHeader string `json:"signatureHeader"`
-		Body            string `json:"body"`
-	}{t.URL, nil, t.Duration.Milliseconds(), t.Error, string(t.ResponseBody), t.SignatureHeader, t.Body}
-	if t.StatusCode != 0 {
-		out.StatusCode = &t.StatusCode
-	}
-	return c.JSON(out)
+	return answer(c, t, err)
 }

@@ -292,7 +292,7 @@ func TestTestEvent(t *testing.T) {
 	b.Exec(`UPDATE tenants SET webhook_url = $2 WHERE id = $1`, b.tenant, r.URL+"/own")
 	got, err := b.Test(b.ctx, b.tenant, "")
 	require.NoError(t, err)
-	require.Equal(t, []any{r.URL + "/own", 201, "", "hello", ""}, []any{got.URL, got.StatusCode, got.Error, string(got.ResponseBody), got.SignatureHeader})
+	require.Equal(t, []any{r.URL + "/own", 201, "", "hello", ""}, []any{got.URL, *got.StatusCode, got.Error, got.ResponseBody, got.SignatureHeader})
 	b.setSecret(secretText)
 	got, err = b.Test(b.ctx, b.tenant, r.URL+"/other")
 	require.NoError(t, err)

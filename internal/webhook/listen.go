@@ -15,16 +15,15 @@ const (
 	listenFor   = time.Minute            // how long a tenant counts as listening after a call
 	listenAgain = 45 * time.Second       // the row is written again when less than this is left
 	listenEvery = 250 * time.Millisecond // how often a waiting call reads the feed
-	listenKept  = time.Hour              // how long events stay in the feed
 	listenMax   = 100                    // events in one answer
 )
 
-// FeedEvent is an event as a tenant that listens reads it.
+// FeedEvent is an event as a tenant that listens reads it. Field names and casing are the wire's.
 type FeedEvent struct {
-	ID        uuid.UUID // its webhook-id, the same each time that it is sent
-	EventType Type
-	CreatedAt time.Time
-	Body      string // the JSON of its delivery
+	ID        uuid.UUID `json:"id"` // its webhook-id, the same each time that it is sent
+	EventType Type      `json:"eventType"`
+	CreatedAt time.Time `json:"createdAt"`
+	Body      string    `json:"body"` // the JSON of its delivery
 }
 
 // Listens reports whether a tenant whose row has that listening_until listens at the time now.

@@ -52,20 +52,20 @@ func (s *Service) LogAll(ctx context.Context, tenant uuid.UUID, on bool, by audi
 	})
 }
 
-// Logged is an event of the log.
+// Logged is an event of the log. Field names and casing are the wire's, here and below.
 type Logged struct {
 	FeedEvent
-	AccountRef         string
-	TransactionGroupID uuid.UUID
+	AccountRef         string    `json:"accountRef"`
+	TransactionGroupID uuid.UUID `json:"transactionGroupId"`
 	delivery           uuid.UUID
 }
 
 // LogPage is a part of the log, oldest first.
 type LogPage struct {
-	Events         []Logged
-	Next           string     // the cursor to go on with
-	HasMore        bool       // false: nothing more is there yet
-	ArchivedBefore *time.Time // events of before may be in the archive; nil: all are here
+	Events         []Logged   `json:"events"`
+	Next           string     `json:"next"`           // the cursor to go on with
+	HasMore        bool       `json:"hasMore"`        // false: nothing more is there yet
+	ArchivedBefore *time.Time `json:"archivedBefore"` // events of before may be in the archive; nil: all are here
 }
 
 // Log reads the events of the tenant that come after the cursor r.After (empty: the oldest that is

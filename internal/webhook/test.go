@@ -13,16 +13,16 @@ import (
 	"ajo/internal/signature"
 )
 
-// Tested is the result of a test event.
+// Tested is the result of a test event. Field names and casing are the wire's.
 type Tested struct {
-	URL          string
-	StatusCode   int // 0 when no answer came
-	Duration     time.Duration
-	Error        string // empty after a 2xx answer
-	ResponseBody []byte // at most 16 KiB, as it came
+	URL          string `json:"url"`
+	StatusCode   *int   `json:"statusCode"` // nil when no answer came
+	DurationMs   int64  `json:"durationMs"`
+	Error        string `json:"error"`        // empty after a 2xx answer
+	ResponseBody string `json:"responseBody"` // at most 16 KiB, as it came
 	// the specified one, as it was sent; empty while the tenant has no secret
-	SignatureHeader string
-	Body            string // what was sent
+	SignatureHeader string `json:"signatureHeader"`
+	Body            string `json:"body"` // what was sent
 }
 
 // testEvent has no field that could make it look like a payment.
@@ -70,10 +70,14 @@ func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Teste
 	if err != nil && ctx.Err() != nil {
 		return Tested{}, err
 	}
-	return Tested{
-		URL: url, StatusCode: answer.StatusCode, Duration: answer.Duration, Error: failure(answer, err), ResponseBody: answer.Body,
+	t := Tested{
+		URL: url, DurationMs: answer.Duration.Milliseconds(), Error: failure(answer, err), ResponseBody: string(answer.Body),
 		SignatureHeader: header.Get(signature.Header), Body: string(body),
-	}, nil
+	}
+	if answer.StatusCode != 0 {
+		t.StatusCode = &answer.StatusCode
+	}
+	return t, nil
 }
 
 // header is that of every sending, before it is signed.
