@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +10,10 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 )
+
+// RecallStands is, as SQL, that a recall with the status before it has not ended: it holds the
+// payment's money, or is watched.
+const RecallStands = ` IN ('open', 'watched')`
 
 // recallChange is what one transaction does to an account's recalls.
 type recallChange struct {
@@ -116,13 +119,3 @@ var updateRecalls = `
 		UPDATE ledger_balances b SET recall_held = coalesce(b.recall_held, 0) + m.held,
 			recall_reversed = coalesce(b.recall_reversed, 0) + m.reversed, recall_count = coalesce(b.recall_count, 0) + 1
 		FROM ` + pg.Unnest[recallChange](1, "m") + ` WHERE b.account_id = m.account_id`
-
-// ReadRecalled is what is held of an account's balance for recalls, and what recalls have taken
-// back.
-func ReadRecalled(ctx context.Context, q pg.Querier, account uuid.UUID) (held, reversed money.Amount, err error) {
-	err = q.QueryRow(ctx, `SELECT coalesce(recall_held, 0), coalesce(recall_reversed, 0) FROM ledger_balances WHERE account_id = $1`, account).Scan(&held, &reversed)
-	if pg.IsNoRows(err) {
-		err = fmt.Errorf("ledger: account %s has no balance", account)
-	}
-	return held, reversed, err
-}

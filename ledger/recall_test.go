@@ -32,19 +32,12 @@ func (b *books) release(amount string) error {
 	})
 }
 
-func (b *books) recalled() [2]string {
-	b.T.Helper()
-	held, reversed, err := ledger.ReadRecalled(b.ctx, b.Pool, b.account)
-	require.NoError(b.T, err)
-	return [2]string{held.String(), reversed.String()}
-}
-
 // What is held stays in the balance; only what a recall takes back leaves it, and may bring it
 // below zero.
 func TestHoldAndRecall(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalled())
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.Recalled(b.account))
 	confirmed, provisional, review, reversed := b.credit("100.00"), b.credit("20.00"), b.credit("3.00"), b.credit("0.40")
 	require.NoError(t, b.move(confirmed, ledger.EventConfirm).Err)
 	require.NoError(t, b.move(review, ledger.EventHold).Err)
@@ -58,7 +51,7 @@ func TestHoldAndRecall(t *testing.T) {
 		require.Equal(t, want, [2]string{string(h.Status), h.Amount.String()})
 	}
 	require.Equal(t, "120.00", b.balance())
-	require.Equal(t, [2]string{"120.00", "0.00"}, b.recalled())
+	require.Equal(t, [2]string{"120.00", "0.00"}, b.Recalled(b.account))
 	b.verify()
 
 	_, err := b.debit("110.00")
@@ -67,12 +60,12 @@ func TestHoldAndRecall(t *testing.T) {
 	require.NoError(t, moved.Err)
 	require.Equal(t, []string{"reversed", "-90.00"}, []string{string(moved.Status), moved.Balance.String()})
 	require.NoError(t, b.release("100.00"))
-	require.Equal(t, [2]string{"20.00", "100.00"}, b.recalled())
+	require.Equal(t, [2]string{"20.00", "100.00"}, b.Recalled(b.account))
 	require.ErrorIs(t, b.move(confirmed, ledger.EventRecall).Err, ledger.ErrMove, "once")
 	require.ErrorIs(t, b.move(provisional, ledger.EventRecall).Err, ledger.ErrMove)
 	b.verify()
 	require.Error(t, b.release("20.01"), "no more is released than is held")
-	require.Equal(t, [2]string{"20.00", "100.00"}, b.recalled())
+	require.Equal(t, [2]string{"20.00", "100.00"}, b.Recalled(b.account))
 }
 
 // The schema lets a confirmed credit be reversed by a recall alone.

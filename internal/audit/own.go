@@ -60,14 +60,7 @@ func (f OwnFilter) check() error {
 }
 
 func (f OwnFilter) args(tenant uuid.UUID) pgx.NamedArgs {
-	return pgx.NamedArgs{"tenant": tenant, "actor": f.Actor, "action": f.Action, "from": orNil(f.From), "to": orNil(f.To)}
-}
-
-func orNil(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t
+	return pgx.NamedArgs{"tenant": tenant, "actor": f.Actor, "action": f.Action, "from": pg.OrNull(f.From), "to": pg.OrNull(f.To)}
 }
 
 // ownSQL selects a tenant's lines. An operator is not named, nor is where operators work; details

@@ -181,7 +181,7 @@ var fewChecks = []struct{ name, sql string }{
 				WHERE f.transaction_group_id IN (` + chargeGroup("platform_revenue", "r.event_id") + `, ` + chargeGroup("taxes", "r.event_id") + `) AND f.reversal_of IS NULL) END ELSE 0 END`},
 	{CheckRecallAsked, `
 		SELECT r.event_id::text, format('a recall is %s, and nobody will ask the bank about it', r.status)
-		FROM recalls r WHERE r.status IN ('open', 'watched') AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = r.event_id)`},
+		FROM recalls r WHERE r.status` + ledger.RecallStands + ` AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = r.event_id)`},
 	{CheckAccountBalance, `
 		SELECT a.id::text, CASE WHEN b.account_id IS NULL THEN 'it has none' ELSE format('of tenant %s, the account''s is %s', b.tenant_id, a.tenant_id) END
 		FROM accounts a LEFT JOIN ledger_balances b ON b.account_id = a.id WHERE a.status <> 'provisioning' AND b.account_id IS NULL OR b.tenant_id <> a.tenant_id`},

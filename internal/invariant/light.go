@@ -134,7 +134,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))) AS odd
 				FROM ledger_balances WHERE tenant_id <> account_id) b
 			LEFT JOIN (SELECT count(*) AS n, min(e.processed_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'confirm'
-				AND e.status = 'processed' AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status IN ('open', 'watched'))) c ON true
+				AND e.status = 'processed' AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status`+ledger.RecallStands+`)) c ON true
 			LEFT JOIN (SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND direction = 'credit') r ON true
 			LEFT JOIN (SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'ingest') u ON true
 			LEFT JOIN (SELECT count(*) AS n FROM inbound_events WHERE misdirected) m ON true
@@ -143,7 +143,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 			LEFT JOIN (SELECT count(*) AS n FROM transfers WHERE differs_since IS NOT NULL) x ON true
 			LEFT JOIN (SELECT count(*) AS n FROM deliveries WHERE dead) d ON true
 			LEFT JOIN (SELECT count(*) FILTER (WHERE status = 'open') AS n, min(opened_at) FILTER (WHERE status = 'open') AS oldest,
-				count(*) FILTER (WHERE status = 'watched') AS watched FROM recalls WHERE status IN ('open', 'watched')) k ON true
+				count(*) FILTER (WHERE status = 'watched') AS watched FROM recalls WHERE status`+ledger.RecallStands+`) k ON true
 			LEFT JOIN (SELECT count(*) AS n, min(created_at) AS oldest FROM freezes WHERE lifted_at IS NULL AND coalesce(until, 'infinity') > $1) f ON true`, now).
 		Scan(&s.Accounts, &s.NegativeBalances, &s.OddBalances, &s.ProvisionalNaira, &s.ProvisionalCount, &provisional, &s.ReviewCount, &s.UnpostedCount, &unposted,
 			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters, &s.RecallCount, &recall, &s.WatchedCount,

@@ -121,15 +121,8 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 			AND (@amount::numeric IS NULL OR amount = @amount) AND (@from::timestamptz IS NULL OR occurred_at >= @from) AND (@to::timestamptz IS NULL OR occurred_at < @to)
 		ORDER BY id DESC LIMIT @limit`, pgx.NamedArgs{
 		"category": string(f.Category), "status": string(f.Status), "ref": f.ProviderTxnRef, "number": f.Number, "amount": f.Amount, "payer": f.Payer, "session": f.Session,
-		"from": orNull(f.From), "to": orNull(f.To),
+		"from": pg.OrNull(f.From), "to": pg.OrNull(f.To),
 	})
-}
-
-func orNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 // InboundEvent returns one event, for operators, or [ErrEventNotFound].

@@ -170,9 +170,6 @@ func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transactio
 	return t, err
 }
 
-// errStranger is a record of another transaction. It says nothing about ours.
-var errStranger = errors.New("the bank answered with another's record")
-
 // BankRecord asks for the bank's record of a payment by its id. One of another id is none,
 // whichever bank is behind it; without a bank it is [provider.ErrNotSet].
 func (s *Service) BankRecord(ctx context.Context, id string) (provider.Transaction, error) {
@@ -181,7 +178,7 @@ func (s *Service) BankRecord(ctx context.Context, id string) (provider.Transacti
 	}
 	t, err := s.Bank.Transaction(ctx, id)
 	if err == nil && t.ID != id {
-		return provider.Transaction{}, errStranger
+		return provider.Transaction{}, provider.ErrStranger
 	}
 	return t, err
 }

@@ -397,7 +397,7 @@ func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus
 	err = tx.QueryRow(ctx, `
 		UPDATE recalls r SET status = $2, held = 0, closed_at = CASE $2 WHEN 'kept' THEN coalesce(r.closed_at, $3) ELSE $3 END
 		FROM (SELECT event_id, held FROM recalls WHERE event_id = $1) was
-		WHERE r.event_id = was.event_id AND r.status IN ('open', 'watched') RETURNING was.held`, eventID, to, now).Scan(&held)
+		WHERE r.event_id = was.event_id AND r.status`+ledger.RecallStands+` RETURNING was.held`, eventID, to, now).Scan(&held)
 	if pg.IsNoRows(err) {
 		err = ErrNoRecall
 	}

@@ -179,5 +179,5 @@ func lockRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (v RecallRecor
 	if err != nil {
 		return v, err
 	}
-	return pg.One(ctx, tx, pgx.RowToStructByPos[RecallRecord], ErrNoRecall, recallQuery+` WHERE r.event_id = $1 AND r.status IN ('open', 'watched')`, eventID)
+	return pg.One(ctx, tx, pgx.RowToStructByPos[RecallRecord], ErrNoRecall, recallQuery+` WHERE r.event_id = $1 AND r.status`+ledger.RecallStands, eventID)
 }

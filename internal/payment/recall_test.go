@@ -56,9 +56,7 @@ func (b *bundle) recalls() [2]string {
 	findings, err := invariant.Verify(b.ctx, b.Pool)
 	require.NoError(b.T, err)
 	require.Empty(b.T, findings)
-	held, reversed, err := ledger.ReadRecalled(b.ctx, b.Pool, b.account)
-	require.NoError(b.T, err)
-	return [2]string{held.String(), reversed.String()}
+	return b.Recalled(b.account)
 }
 
 // The event holds the sum at once, and the bank's record takes it back: entry, statement, the

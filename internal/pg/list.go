@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -128,6 +129,14 @@ func lastLookedAt(ctx context.Context, q Querier, scan string, args pgx.NamedArg
 		err = nil
 	}
 	return id, err
+}
+
+// OrNull is a time as an argument that is NULL where there is none.
+func OrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 // One runs a query of one row and returns it, or the error none when there is no row.

@@ -26,6 +26,10 @@ var ErrNotSet = errors.New("AJO_PROVIDER_URL is not set")
 // something failed.
 var ErrUnknown = errors.New("provider: reference not known")
 
+// ErrStranger says that the bank has answered with the record of something else. It says nothing
+// about what was asked for.
+var ErrStranger = errors.New("the bank answered with another's record")
+
 // ErrDuplicate says that a payout's reference has been used before: the bank has it, from an
 // earlier submission. [Bank.Payout] reports the outcome of that one, sooner or later.
 var ErrDuplicate = errors.New("provider: reference used before")

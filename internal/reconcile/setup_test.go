@@ -169,9 +169,7 @@ func (b *bundle) recalls() [2]string {
 	findings, err := invariant.Verify(b.ctx, b.Pool)
 	require.NoError(b.T, err)
 	require.Empty(b.T, findings)
-	held, reversed, err := ledger.ReadRecalled(b.ctx, b.Pool, b.account)
-	require.NoError(b.T, err)
-	return [2]string{held.String(), reversed.String()}
+	return b.Recalled(b.account)
 }
 
 // dueNow are the ids of the items of that kind that are due.

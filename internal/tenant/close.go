@@ -11,6 +11,7 @@ import (
 	"ajo/internal/errs"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
+	"ajo/ledger"
 )
 
 // openSQL counts what keeps a tenant from being closed.
@@ -21,7 +22,7 @@ const openSQL = `
 		(SELECT count(*) FROM ledger_balances WHERE tenant_id = $1 AND provisional_credits <> 0),
 		(SELECT count(*) FROM ledger_balances b JOIN ledger_entries e ON e.account_id = b.account_id AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)
 			WHERE b.tenant_id = $1 AND e.status = 'needs_review' AND e.direction = 'credit'),
-		(SELECT count(*) FROM recalls WHERE tenant_id = $1 AND status IN ('open', 'watched'))`
+		(SELECT count(*) FROM recalls WHERE tenant_id = $1 AND status` + ledger.RecallStands + `)`
 
 // empty refuses a tenant that has money, or money under way, and says what there is.
 func (s *Service) empty(ctx context.Context, q pg.Querier, id uuid.UUID) error {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 
 	"github.com/google/uuid"
+
+	"ajo/internal/money"
 )
 
 // Tenant inserts an active, verified tenant, whose owner nobody can log in as, and returns its id.
@@ -46,6 +48,14 @@ func (e *Env) KeyEvents() {
 	e.Exec(`INSERT INTO event_keys (request, transaction, event_id, event_type)
 		SELECT event_key(request_id), event_key(nullif(provider_txn_ref, '')), id, event_type FROM inbound_events e
 		WHERE authentic AND NOT EXISTS (SELECT FROM event_keys k WHERE k.request = event_key(e.request_id))`)
+}
+
+// Recalled is what is held of an account for recalls, and what was taken back.
+func (e *Env) Recalled(account uuid.UUID) [2]string {
+	e.T.Helper()
+	held := Value[money.Amount](e, `SELECT coalesce(recall_held, 0) FROM ledger_balances WHERE account_id = $1`, account)
+	reversed := Value[money.Amount](e, `SELECT coalesce(recall_reversed, 0) FROM ledger_balances WHERE account_id = $1`, account)
+	return [2]string{held.String(), reversed.String()}
 }
 
 // Exec runs one statement and fails the test on an error.

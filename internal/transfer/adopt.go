@@ -30,8 +30,6 @@ var (
 	ErrPayments    = errs.New(errs.Conflict, "it is a refund, and its reference names several payments of the account")
 )
 
-var errStrangersRecord = errors.New("the bank answered with another's record")
-
 // Adopt takes a payout into the books that the bank has and they do not: a database that was
 // restored from a backup lacks what was paid after it. The transfer is made as one under way, with
 // its debit, which may bring the balance below zero; the worker then asks the bank and ends it,
@@ -51,7 +49,7 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 	case err != nil:
 		return errors.Join(ErrBank, err)
 	case p.Ref != ref:
-		return errors.Join(ErrBank, errStrangersRecord)
+		return errors.Join(ErrBank, provider.ErrStranger)
 	case p.Status == provider.Failed || p.Status == provider.Refunded:
 		return ErrNotPaid
 	}

@@ -296,7 +296,7 @@ const paymentOf = `CASE WHEN t.refund_of IS NULL THEN '' ELSE (
 			SELECT CASE WHEN e.status <> 'confirmed' THEN 'gone'
 				WHEN e.kind = 'suspense' THEN CASE WHEN EXISTS (SELECT FROM event_keys k
 					WHERE k.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))]) AND k.event_type = 'payment_reversal') THEN 'gone' ELSE '' END
-				WHEN (SELECT r.status FROM recalls r WHERE r.event_id = ANY(ARRAY[e.transaction_group_id])) IN ('open', 'watched') THEN 'recalled' ELSE '' END
+				WHEN (SELECT r.status FROM recalls r WHERE r.event_id = ANY(ARRAY[e.transaction_group_id]))` + ledger.RecallStands + ` THEN 'recalled' ELSE '' END
 			FROM ledger_entries e WHERE e.id = t.refund_of) END`
 
 // recalledWait puts off a refund of a payment that the bank may have taken back.
@@ -324,7 +324,7 @@ func (s *Service) atBank(ctx context.Context, st *claimed) (paymentState, error)
 	case err != nil:
 		return "", fmt.Errorf("ask the bank about the payment that it refunds: %w", err)
 	case t.ID != ref:
-		return "", errStrangersRecord
+		return "", provider.ErrStranger
 	case t.Status == provider.Success:
 		return "", nil
 	case t.Status == provider.Pending:
