@@ -140,8 +140,8 @@ type AccountBalance struct {
 	Credit  money.Amount `json:"credit"`
 }
 
-// TenantsLine is the account of a [TrialBalance] that stands for all tenants' accounts.
-const TenantsLine = "tenants"
+// tenantsLine is the account of a [TrialBalance] that stands for all tenants' accounts.
+const tenantsLine = "tenants"
 
 // TrialBalance is every account's balance at the end of a day in Lagos.
 type TrialBalance struct {
@@ -192,7 +192,7 @@ func ReadTrialBalance(ctx context.Context, q pg.Querier, day string) (TrialBalan
 		b.Debits, b.Credits = b.Debits.Add(l.Debit), b.Credits.Add(l.Credit)
 	}
 	line(string(ProviderFloat))
-	line(TenantsLine)
+	line(tenantsLine)
 	for _, a := range SystemAccounts[1:] {
 		line(string(a))
 	}

@@ -20,8 +20,8 @@ type Finding struct {
 	Detail  string // what is stored, and what the entries say
 }
 
-// MaxFindings bounds what one check reports.
-const MaxFindings = 1000
+// maxFindings bounds what one check reports.
+const maxFindings = 1000
 
 // The checks of [Verify].
 const (
@@ -185,7 +185,7 @@ func (r *Report) begin(ctx context.Context, tx pg.Tx, reading Reading) (total in
 
 // Query runs one check: a query that returns (subject, detail) of each row that is wrong.
 func Query(ctx context.Context, q pg.Querier, check, sql string, args ...any) ([]Finding, error) {
-	rows, err := q.Query(ctx, sql+fmt.Sprintf(" LIMIT %d", MaxFindings), args...)
+	rows, err := q.Query(ctx, sql+fmt.Sprintf(" LIMIT %d", maxFindings), args...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", check, err)
 	}
@@ -208,7 +208,7 @@ func (r *Report) run(ctx context.Context, q pg.Querier, check, sql string, args 
 }
 
 func (r *Report) name(check, subject, detail string) {
-	if r.named[check]++; r.named[check] <= MaxFindings {
+	if r.named[check]++; r.named[check] <= maxFindings {
 		r.Findings = append(r.Findings, Finding{Check: check, Subject: subject, Detail: detail})
 	}
 }

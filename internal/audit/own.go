@@ -20,16 +20,16 @@ import (
 	"ajo/internal/pg"
 )
 
-// Bounds of what a tenant asks for. MaxLines is the longest file.
+// Bounds of what a tenant asks for. maxLines is the longest file.
 const (
-	MaxLines  = 50_000
+	maxLines  = 50_000
 	maxFilter = 300 // characters
 )
 
 // Refusals of a tenant's request.
 var (
 	ErrFilter = errs.New(errs.Invalid, "actor and action must be valid UTF-8 without NUL, at most 300 characters")
-	ErrLong   = errs.New(errs.Unprocessable, fmt.Sprintf("the audit log has more than %d lines: narrow it by from and to", MaxLines))
+	ErrLong   = errs.New(errs.Unprocessable, fmt.Sprintf("the audit log has more than %d lines: narrow it by from and to", maxLines))
 )
 
 // Line is an entry as its tenant sees it. What operators did says neither which of them nor why.
@@ -87,18 +87,18 @@ func Own(ctx context.Context, q pg.Querier, tenant uuid.UUID, f OwnFilter, r pag
 }
 
 // OwnCSV writes all that Own lists as RFC 4180 has it, in UTF-8 with a byte order mark; times are
-// Lagos'. [ErrLong] for more than [MaxLines].
+// Lagos'. [ErrLong] for more than [maxLines].
 func OwnCSV(ctx context.Context, q pg.Querier, w io.Writer, tenant uuid.UUID, f OwnFilter) error {
 	if err := f.check(); err != nil {
 		return err
 	}
 	args := f.args(tenant)
-	args["before"], args["floor"], args["limit"] = uuid.Max, uuid.Nil, MaxLines+1
+	args["before"], args["floor"], args["limit"] = uuid.Max, uuid.Nil, maxLines+1
 	lines, err := pg.Collect(ctx, q, pgx.RowToStructByPos[Line], ownSQL, args)
 	switch {
 	case err != nil:
 		return err
-	case len(lines) > MaxLines:
+	case len(lines) > maxLines:
 		return ErrLong
 	}
 	if _, err := io.WriteString(w, "\uFEFF"); err != nil {

@@ -15,8 +15,8 @@ import (
 // Refusals of what an operator asks for.
 var (
 	ErrTierRange = errs.New(errs.Invalid, "tier must be 1, 2 or 3")
-	ErrTierKYC   = errs.New(errs.Unprocessable, "tiers 2 and 3 need an approved KYC")
-	ErrRenamed   = errs.New(errs.Conflict, "the customer has been renamed in the meantime: look again")
+	errTierKYC   = errs.New(errs.Unprocessable, "tiers 2 and 3 need an approved KYC")
+	errRenamed   = errs.New(errs.Conflict, "the customer has been renamed in the meantime: look again")
 )
 
 // Record is a customer as operators see it, whosever it is. No number is part of it but its last
@@ -50,7 +50,7 @@ func (s *Service) Show(ctx context.Context, id uuid.UUID) (Record, error) {
 }
 
 // ApproveByHand approves the KYC of any tenant's customer that waits for review, under the name
-// that the operator was shown. [ErrRenamed], [ErrNotPending], [ErrNotFound].
+// that the operator was shown. [errRenamed], [ErrNotPending], [ErrNotFound].
 func (s *Service) ApproveByHand(ctx context.Context, shown Customer, by audit.By) (Customer, error) {
 	return s.decideByHand(ctx, shown, KYCApprove, "customers.approve", by)
 }
@@ -67,7 +67,7 @@ func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEve
 			return err
 		}
 		if c.Name != shown.Name {
-			return ErrRenamed
+			return errRenamed
 		}
 		if c, err = s.conclude(ctx, tx, c, event); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEve
 }
 
 // SetTier sets the tier of any tenant's customer. Tiers 2 and 3 need an approved KYC
-// ([ErrTierKYC]); 3 is for who has shown an identity document and proof of address. Tier 1 takes
+// ([errTierKYC]); 3 is for who has shown an identity document and proof of address. Tier 1 takes
 // the approval back: the customer may submit again. It answers false, and records nothing, when the
 // tier is that already. For operators; [ErrTierRange], [ErrNotFound].
 func (s *Service) SetTier(ctx context.Context, id uuid.UUID, tier int, by audit.By) (c Customer, changed bool, err error) {
@@ -95,7 +95,7 @@ func (s *Service) SetTier(ctx context.Context, id uuid.UUID, tier int, by audit.
 		}
 		switch {
 		case tier > 1 && c.KYCStatus != KYCApproved:
-			return ErrTierKYC
+			return errTierKYC
 		case tier == 1 && c.KYCStatus == KYCApproved:
 			c, err = s.move(ctx, tx, c, KYCRevoke)
 		default:

@@ -143,7 +143,7 @@ func TestOperatorsDecideForAnyTenant(t *testing.T) {
 	require.NoError(t, err)
 	b.Exec(`UPDATE customers SET name = 'Somebody Else' WHERE id = $1`, other)
 	_, err = b.ApproveByHand(b.ctx, shown.Customer, byHand)
-	require.ErrorIs(t, err, ErrRenamed, "what was looked at is another name")
+	require.ErrorIs(t, err, errRenamed, "what was looked at is another name")
 	shown, err = b.Show(b.ctx, other)
 	require.NoError(t, err)
 	c, err = b.RejectByHand(b.ctx, shown.Customer, byHand)
@@ -171,7 +171,7 @@ func TestTiersAndStatuses(t *testing.T) {
 	}
 	for _, tier := range []int{2, 3} {
 		_, _, err := b.SetTier(b.ctx, id, tier, byHand)
-		require.ErrorIs(t, err, ErrTierKYC)
+		require.ErrorIs(t, err, errTierKYC)
 	}
 	_, err := b.submit(id, nin)
 	require.NoError(t, err)

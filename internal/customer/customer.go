@@ -36,8 +36,8 @@ var (
 	ErrNotFound     = errs.New(errs.NotFound, "customer not found")
 	ErrSuspended    = errs.New(errs.Forbidden, "customer is suspended")
 	ErrNameMissing  = errs.New(errs.Invalid, "name is required")
-	ErrNameTooLong  = errs.New(errs.Invalid, "name must be at most 200 characters")
-	ErrNameControls = errs.New(errs.Invalid, "name must not contain control characters")
+	errNameTooLong  = errs.New(errs.Invalid, "name must be at most 200 characters")
+	errNameControls = errs.New(errs.Invalid, "name must not contain control characters")
 )
 
 // Customer is one client of a tenant; its JSON form is the wire's.

@@ -101,7 +101,7 @@ func TestRename(t *testing.T) {
 	require.Equal(t, b.Clock.Now(), c.UpdatedAt)
 	require.Equal(t, c, b.get(id))
 	for name, want := range map[string]error{
-		"": ErrNameMissing, " \t": ErrNameMissing, strings.Repeat("ọ", 201): ErrNameTooLong, "a\x00b": ErrNameControls, "a\nb": ErrNameControls,
+		"": ErrNameMissing, " \t": ErrNameMissing, strings.Repeat("ọ", 201): errNameTooLong, "a\x00b": errNameControls, "a\nb": errNameControls,
 	} {
 		_, err := b.Rename(b.ctx, b.tenant, id, name)
 		require.ErrorIs(t, err, want)

@@ -29,8 +29,8 @@ func Find(ctx context.Context, q pg.Querier, tenantID, id uuid.UUID) (Customer, 
 	return c, pg.OrNone(err, ErrNotFound)
 }
 
-// ErrKYCStatus refuses a list of an unknown KYC status.
-var ErrKYCStatus = errs.New(errs.Invalid, "kycStatus must be none, pending_review, approved or rejected")
+// errKYCStatus refuses a list of an unknown KYC status.
+var errKYCStatus = errs.New(errs.Invalid, "kycStatus must be none, pending_review, approved or rejected")
 
 // Filter narrows a list; empty fields do not.
 type Filter struct {
@@ -41,12 +41,12 @@ type Filter struct {
 func scanCustomer(row pgx.CollectableRow) (c Customer, err error) { return c, row.Scan(c.fields()...) }
 
 // List returns a page of the tenant's customers, newest first. A bad cursor is [page.ErrCursor], an
-// unknown KYC status [ErrKYCStatus]. (Specification, GET /v1/customers.)
+// unknown KYC status [errKYCStatus]. (Specification, GET /v1/customers.)
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Customer, page.Info, error) {
 	switch f.KYCStatus {
 	case "", KYCNone, KYCPendingReview, KYCApproved, KYCRejected:
 	default:
-		return nil, page.Info{}, ErrKYCStatus
+		return nil, page.Info{}, errKYCStatus
 	}
 	list := pg.List[Customer]{Name: page.Customers, ID: func(c Customer) uuid.UUID { return c.ID }, Row: scanCustomer}
 	return list.Filtered(ctx, pg.Reader(ctx, s.Pool), r, `customers WHERE tenant_id = @tenant`, `
@@ -58,7 +58,7 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 
 // Rename gives a tenant's customer another display name and returns the customer. Its accounts keep
 // theirs. An approval was of the name before: KYC is none again, and the tier 1. [ErrNameMissing],
-// [ErrNameTooLong], [ErrNameControls]; [ErrNotFound]. (Specification, PATCH /v1/customers/:id.)
+// [errNameTooLong], [errNameControls]; [ErrNotFound]. (Specification, PATCH /v1/customers/:id.)
 func (s *Service) Rename(ctx context.Context, tenantID, id uuid.UUID, name string) (Customer, error) {
 	name, err := CleanName(name)
 	if err != nil {
@@ -88,9 +88,9 @@ func CleanName(name string) (string, error) {
 	case name == "":
 		return "", ErrNameMissing
 	case utf8.RuneCountInString(name) > maxName:
-		return "", ErrNameTooLong
+		return "", errNameTooLong
 	case strings.ContainsFunc(name, unicode.IsControl):
-		return "", ErrNameControls
+		return "", errNameControls
 	}
 	return name, nil
 }

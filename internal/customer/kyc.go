@@ -67,11 +67,11 @@ var KYCTransitions = fsm.New("Customer KYC",
 
 // Refusals of KYC.
 var (
-	ErrNIN        = errs.New(errs.Invalid, "nin must be exactly 11 digits")
+	errNIN        = errs.New(errs.Invalid, "nin must be exactly 11 digits")
 	ErrTier       = errs.New(errs.Invalid, "customer is already at tier 2 or above")
 	ErrPending    = errs.New(errs.Invalid, "kyc submission already pending review")
 	ErrNotPending = errs.New(errs.Unprocessable, "customer kyc is not pending review")
-	ErrOperator   = errs.New(errs.Forbidden, "operator session required")
+	errOperator   = errs.New(errs.Forbidden, "operator session required")
 )
 
 var ninForm = regexp.MustCompile(`^[0-9]{11}$`)
@@ -89,11 +89,11 @@ type Submission struct {
 //
 // The service is asked with no transaction open, and nothing is written before: a crash meanwhile
 // leaves the customer as it was. The outcome is recorded only if the customer may still submit, so
-// of several at once each one is refused, or takes effect after the other. [ErrNIN], [ErrNotFound],
+// of several at once each one is refused, or takes effect after the other. [errNIN], [ErrNotFound],
 // [ErrTier], [ErrPending], [ErrSuspended], in this order.
 func (s *Service) SubmitNIN(ctx context.Context, tenantID, id uuid.UUID, nin secret.Redacted, by *audit.By) (Submission, error) {
 	if !ninForm.MatchString(nin.Reveal()) {
-		return Submission{}, ErrNIN
+		return Submission{}, errNIN
 	}
 	c, err := s.Get(ctx, tenantID, id)
 	if err == nil {

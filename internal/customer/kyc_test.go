@@ -71,9 +71,9 @@ func TestNINForm(t *testing.T) {
 	b := setup(t)
 	for _, bad := range []string{"", "7012345678", "701234567890", " 70123456789", "7012345678a", "７０１２３４５６７８９", "70123456789\n", "-7012345678"} {
 		_, err := b.submit(b.in(KYCPendingReview), bad)
-		require.ErrorIs(t, err, ErrNIN, "%q", bad)
+		require.ErrorIs(t, err, errNIN, "%q", bad)
 		_, err = b.submit(uuid.New(), bad)
-		require.ErrorIs(t, err, ErrNIN, "the form is looked at first")
+		require.ErrorIs(t, err, errNIN, "the form is looked at first")
 	}
 	require.Zero(t, b.calls())
 }
@@ -276,7 +276,7 @@ func TestDecisionsInProduction(t *testing.T) {
 		id := b.in(KYCPendingReview)
 		for _, any := range []uuid.UUID{id, uuid.New()} {
 			_, err := decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, any)
-			require.ErrorIs(t, err, ErrOperator)
+			require.ErrorIs(t, err, errOperator)
 		}
 		require.Equal(t, KYCPendingReview, b.get(id).KYCStatus)
 		_, err := decide(b.ctx, Reviewer{TenantID: b.tenant, Operator: true, By: bySession}, id)

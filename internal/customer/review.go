@@ -17,7 +17,7 @@ type Reviewer struct {
 }
 
 // Approve moves a submission that waits for review to approved, and the customer to tier 2. Session
-// only. [ErrOperator] in production for a session that is no operator's; [ErrNotFound] for an
+// only. [errOperator] in production for a session that is no operator's; [ErrNotFound] for an
 // unknown customer and, unless the session is an operator's, for another tenant's; [ErrNotPending].
 // (Specification, POST /auth/customers/:id/kyc/approve.)
 func (s *Service) Approve(ctx context.Context, by Reviewer, id uuid.UUID) (Customer, error) {
@@ -40,7 +40,7 @@ type decided struct {
 
 func (s *Service) decide(ctx context.Context, by Reviewer, id uuid.UUID, event KYCEvent) (c Customer, err error) {
 	if s.Production && !by.Operator {
-		return c, ErrOperator
+		return c, errOperator
 	}
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		if by.Operator {

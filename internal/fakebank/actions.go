@@ -139,8 +139,8 @@ var actions = map[Action][]Group{
 	Late: {OnWebhooks}, Missing: {OnWebhooks}, Again: {OnWebhooks}, AgainNewID: {OnWebhooks}, BadSignature: {OnWebhooks},
 }
 
-// ActionsOf lists the actions of a group, in alphabetical order.
-func ActionsOf(g Group) []Action {
+// actionsOf lists the actions of a group, in alphabetical order.
+func actionsOf(g Group) []Action {
 	var list []Action
 	for a, groups := range actions {
 		if slices.Contains(groups, g) {

@@ -71,11 +71,11 @@ func codeOf(name string) string {
 // unknownPrefix begins the account numbers that no bank knows.
 const unknownPrefix = "000"
 
-// Holders are account numbers with a fixed holder at every bank, unless somebody has paid in from
+// holders are account numbers with a fixed holder at every bank, unless somebody has paid in from
 // the account under another name, who then holds it. Any other ten digits have a name
 // made from the bank code and the number, always the same one, except that numbers beginning with
 // 000 are unknown.
-var Holders = map[string]string{
+var holders = map[string]string{
 	"0123456789": "AMINA BELLO",
 	"1234567890": "CHIDI OKEKE",
 	"2222222222": "TUNDE ADEYEMI",
@@ -137,7 +137,7 @@ func (b *Bank) holder(bankCode, number string) (string, bool) {
 	if name, ok := b.books.sender(bankCode, number); ok {
 		return name, true
 	}
-	if name, ok := Holders[number]; ok {
+	if name, ok := holders[number]; ok {
 		return name, true
 	}
 	h := fnv.New64a()

@@ -21,7 +21,7 @@ type faultState struct {
 func (b *Bank) faultState() faultState {
 	s := faultState{Down: b.Faults.Down(), Rules: b.Faults.Rules(), Actions: make(map[Group][]Action, len(Groups))}
 	for _, g := range Groups {
-		s.Actions[g] = ActionsOf(g)
+		s.Actions[g] = actionsOf(g)
 	}
 	return s
 }

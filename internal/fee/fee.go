@@ -23,7 +23,7 @@ import (
 // Refusals.
 var (
 	ErrAmount = errs.New(errs.Invalid, "invalid amount")
-	ErrNone   = errs.New(errs.Invalid, "no payment leaves exactly this amount after the fee")
+	errNone   = errs.New(errs.Invalid, "no payment leaves exactly this amount after the fee")
 )
 
 // Tier is the fee of all sums up to and including Upto, and above the tier before. The last tier
@@ -97,5 +97,5 @@ func (ts Tiers) For(amount string) (Quote, error) {
 			return Quote{Receive: a, Fee: t.Fee, Send: sum}, nil
 		}
 	}
-	return Quote{}, ErrNone
+	return Quote{}, errNone
 }

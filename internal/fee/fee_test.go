@@ -62,7 +62,7 @@ func TestAmountOutOfReach(t *testing.T) {
 	_, err := tiers(t, "100.00=10.00,*=50.00").For("90.01")
 	require.NoError(t, err)
 	_, err = tiers(t, "100.00=50.00,*=10.00").For("70.00")
-	require.ErrorIs(t, err, ErrNone)
+	require.ErrorIs(t, err, errNone)
 }
 
 func TestTiersAreChecked(t *testing.T) {

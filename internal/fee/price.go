@@ -23,7 +23,7 @@ const Lead = time.Minute
 var (
 	ErrOn     = errs.New(errs.Invalid, "a price must be on payment, payout or vat")
 	ErrFrom   = errs.New(errs.Invalid, "a price starts in a minute or later, and not when another starts")
-	ErrPrice  = errs.New(errs.Invalid, "flat, minimum and cap must not be below zero")
+	errPrice  = errs.New(errs.Invalid, "flat, minimum and cap must not be below zero")
 	ErrCap    = errs.New(errs.Invalid, "cap must not be below minimum")
 	ErrListed = errs.New(errs.Invalid, "--as-listed is for a tenant's payments or payouts, without a price of its own")
 	ErrOnlyOf = errs.New(errs.Invalid, "VAT is a percentage for all tenants, and nothing else")
@@ -69,13 +69,13 @@ func (p Price) Of(sum money.Amount) money.Amount {
 	return fee
 }
 
-// Check refuses what is no price: [ErrOn], [ErrPrice], [ErrCap], [ErrOnlyOf], [ErrListed].
+// Check refuses what is no price: [ErrOn], [errPrice], [ErrCap], [ErrOnlyOf], [ErrListed].
 func (p Price) Check() error {
 	switch {
 	case p.On != OnPayment && p.On != OnPayout && p.On != OnVAT:
 		return ErrOn
 	case p.Flat.Sign() < 0 || p.Minimum.Sign() < 0 || p.Cap != nil && p.Cap.Sign() < 0:
-		return ErrPrice
+		return errPrice
 	case p.Cap != nil && p.Cap.Cmp(p.Minimum) < 0:
 		return ErrCap
 	case p.On == OnVAT && (p.TenantID != uuid.Nil || p.Flat.Sign() != 0 || p.Minimum.Sign() != 0 || p.Cap != nil):
@@ -175,7 +175,7 @@ type Prices struct {
 
 // Set sets a price: of a tenant, or of the list. A zero start is the earliest one, [Lead] from now.
 // What was posted or accepted before it starts stays as it was. For operators. [ErrOn], [ErrFrom],
-// [ErrPrice], [ErrCap], [ErrOnlyOf], [ErrListed].
+// [errPrice], [ErrCap], [ErrOnlyOf], [ErrListed].
 func (s *Prices) Set(ctx context.Context, p Price, by audit.By) (Price, error) {
 	if err := p.Check(); err != nil {
 		return p, err

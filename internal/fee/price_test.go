@@ -139,7 +139,7 @@ func TestWhichPriceHolds(t *testing.T) {
 		{On: "refund"}: ErrOn,
 		{On: OnPayment, ValidFrom: now.Add(Lead - time.Second)}:                        ErrFrom,
 		{On: OnPayment, ValidFrom: list.ValidFrom}:                                     ErrFrom,
-		{On: OnPayout, Flat: money.Must("-1.00")}:                                      ErrPrice,
+		{On: OnPayout, Flat: money.Must("-1.00")}:                                      errPrice,
 		{On: OnPayout, Minimum: money.Must("2.00"), Cap: new(money.Must("1.00"))}:      ErrCap,
 		{On: OnVAT, TenantID: tenant}:                                                  ErrOnlyOf,
 		{On: OnVAT, Flat: money.Must("1.00")}:                                          ErrOnlyOf,

@@ -20,9 +20,9 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// ErrMessage means that a message cannot be sent as it is: its address, subject or text is not
+// errMessage means that a message cannot be sent as it is: its address, subject or text is not
 // acceptable. A retry does not help.
-var ErrMessage = errors.New("mail: not a message that can be sent")
+var errMessage = errors.New("mail: not a message that can be sent")
 
 const (
 	maxAddress = 320     // bytes
@@ -40,7 +40,7 @@ type Message struct {
 // Sender sends e-mails. It is safe for concurrent use.
 type Sender interface {
 	// Send delivers the message, within the context's deadline and the sender's own limit.
-	// [ErrMessage] is final. After any other error it is unknown whether the e-mail was sent, and a
+	// [errMessage] is final. After any other error it is unknown whether the e-mail was sent, and a
 	// retry may send it twice.
 	Send(ctx context.Context, m Message) error
 }
@@ -54,11 +54,11 @@ func (Nowhere) Send(context.Context, Message) error { return nil }
 // parseAddress reads exactly one address.
 func parseAddress(s string) (*mail.Address, error) {
 	if len(s) > maxAddress || !oneLine(s) {
-		return nil, fmt.Errorf("%w: the address is not acceptable", ErrMessage)
+		return nil, fmt.Errorf("%w: the address is not acceptable", errMessage)
 	}
 	a, err := mail.ParseAddress(s)
 	if err != nil || !oneLine(a.Name) || !oneLine(a.Address) || strings.ContainsAny(a.Address, "<> ") {
-		return nil, fmt.Errorf("%w: the address is not acceptable", ErrMessage)
+		return nil, fmt.Errorf("%w: the address is not acceptable", errMessage)
 	}
 	return a, nil
 }
@@ -77,9 +77,9 @@ func compose(m Message, from *mail.Address, now time.Time) (*gomail.Msg, error) 
 	case err != nil:
 		return nil, err
 	case strings.TrimSpace(m.Subject) == "" || len(m.Subject) > maxSubject || !oneLine(m.Subject):
-		return nil, fmt.Errorf("%w: the subject must be one line of 1 to %d bytes", ErrMessage, maxSubject)
+		return nil, fmt.Errorf("%w: the subject must be one line of 1 to %d bytes", errMessage, maxSubject)
 	case len(m.Text) > maxText || !utf8.ValidString(m.Text) || strings.ContainsRune(m.Text, 0):
-		return nil, fmt.Errorf("%w: the text must be UTF-8 of at most %d bytes", ErrMessage, maxText)
+		return nil, fmt.Errorf("%w: the text must be UTF-8 of at most %d bytes", errMessage, maxText)
 	}
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	msg.FromMailAddress(from)

@@ -154,7 +154,7 @@ func TestUnsendable(t *testing.T) {
 	dir := t.TempDir()
 	f := folder(t, dir)
 	for label, m := range unsendable {
-		require.ErrorIs(t, f.Send(t.Context(), m), ErrMessage, label)
+		require.ErrorIs(t, f.Send(t.Context(), m), errMessage, label)
 	}
 	all, err := os.ReadDir(dir)
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func FuzzCompose(f *testing.F) {
 		require.NoError(t, err)
 		msg, err := compose(Message{to, subject, text}, sender, now)
 		if err != nil {
-			require.ErrorIs(t, err, ErrMessage)
+			require.ErrorIs(t, err, errMessage)
 			return
 		}
 		var raw strings.Builder

@@ -101,7 +101,7 @@ func policy(u *url.URL, withPassword bool) (gomail.TLSPolicy, error) {
 	}
 }
 
-// Send delivers the message to the server. After an error other than [ErrMessage] it is unknown
+// Send delivers the message to the server. After an error other than [errMessage] it is unknown
 // whether the server accepted it.
 func (s *SMTP) Send(ctx context.Context, m Message) error {
 	msg, err := compose(m, s.from, s.clock.Now())

@@ -187,7 +187,7 @@ func TestSMTP(t *testing.T) {
 			err := sender(t, fmt.Sprintf(tt.url, tt.server.addr), roots).Send(t.Context(), hello)
 			if tt.fails != "" {
 				require.ErrorContains(t, err, tt.fails)
-				require.NotErrorIs(t, err, ErrMessage)
+				require.NotErrorIs(t, err, errMessage)
 				require.NotContains(t, err.Error(), "pw-seeded")
 				require.Empty(t, tt.server.got())
 				return
@@ -264,7 +264,7 @@ func TestSMTPUnsendable(t *testing.T) {
 	roots := serve(t, s, false)
 	smtp := sender(t, "smtp://"+s.addr, roots)
 	for label, m := range unsendable {
-		require.ErrorIs(t, smtp.Send(t.Context(), m), ErrMessage, label)
+		require.ErrorIs(t, smtp.Send(t.Context(), m), errMessage, label)
 	}
 	require.Empty(t, s.got())
 }

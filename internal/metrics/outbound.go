@@ -22,11 +22,11 @@ var (
 	ninDuration  = histograms("ajo_nin_check_duration_seconds", "Duration of NIN checks.", remote)
 )
 
-// BankOperations and BankOutcomes are the calls of the bank and how they end; others are not
+// bankOperations and bankOutcomes are the calls of the bank and how they end; others are not
 // counted.
 var (
-	BankOperations = []string{"create_account", "close_account", "find_account", "transaction", "transactions", "banks", "lookup", "pay", "payout", "token"}
-	BankOutcomes   = []string{"ok", "unknown", "rejected", "timeout", "error"}
+	bankOperations = []string{"create_account", "close_account", "find_account", "transaction", "transactions", "banks", "lookup", "pay", "payout", "token"}
+	bankOutcomes   = []string{"ok", "unknown", "rejected", "timeout", "error"}
 )
 
 var (
@@ -43,9 +43,9 @@ var (
 )
 
 func init() {
-	for _, call := range BankOperations {
+	for _, call := range bankOperations {
 		bankTook[call] = bankDuration.WithLabelValues(call)
-		for _, outcome := range BankOutcomes {
+		for _, outcome := range bankOutcomes {
 			bankSeries[[2]string{call, outcome}] = bankCalls.WithLabelValues(call, outcome)
 		}
 	}

@@ -20,8 +20,8 @@ var (
 	sweepLast = gauge("ajo_sweep_last_success_timestamp_seconds", "When a sweep of this process last completed.")
 )
 
-// TaskStates are the states of a task that [QueueDepth] knows.
-var TaskStates = []string{"pending", "active", "scheduled", "retry", "archived"}
+// taskStates are the states of a task that [QueueDepth] knows.
+var taskStates = []string{"pending", "active", "scheduled", "retry", "archived"}
 
 // Queue counts the work on the rows of one queue.
 type Queue struct {
@@ -75,10 +75,10 @@ func SlowTenants(queue string, tenants int) {
 	slowTenantsGauge.WithLabelValues(queue).Set(float64(tenants))
 }
 
-// QueueDepth shows how many tasks of a queue Redis has in each of [TaskStates], and the age of the
+// QueueDepth shows how many tasks of a queue Redis has in each of [taskStates], and the age of the
 // oldest that waits.
 func QueueDepth(queue string, inState [5]int, oldest time.Duration) {
-	for i, s := range TaskStates {
+	for i, s := range taskStates {
 		queueTasks.WithLabelValues(queue, s).Set(float64(inState[i]))
 	}
 	queueLatency.WithLabelValues(queue).Set(oldest.Seconds())

@@ -25,8 +25,8 @@ const Currency = "NGN"
 // zeros.
 const maxText = 32
 
-// ErrInvalid says that a text is not an amount in naira with at most two decimals.
-var ErrInvalid = errors.New("invalid amount")
+// errInvalid says that a text is not an amount in naira with at most two decimals.
+var errInvalid = errors.New("invalid amount")
 
 var (
 	textForm   = regexp.MustCompile(`^(0|[1-9][0-9]{0,14})(\.[0-9]{1,2})?$`)
@@ -41,7 +41,7 @@ type Amount struct{ d decimal.Decimal }
 var Zero Amount
 
 // Parse reads client text: an unsigned decimal of at most 15 whole digits and two decimals, without
-// exponent or sign. Anything else is [ErrInvalid].
+// exponent or sign. Anything else is [errInvalid].
 func Parse(s string) (Amount, error) { return parseForm(s, textForm) }
 
 // ParseNumber reads the text of a JSON number by the same rules, but allows zeros after the second
@@ -50,11 +50,11 @@ func ParseNumber(n json.Number) (Amount, error) { return parseForm(n.String(), n
 
 func parseForm(s string, form *regexp.Regexp) (Amount, error) {
 	if len(s) > maxText || !form.MatchString(s) {
-		return Zero, ErrInvalid
+		return Zero, errInvalid
 	}
 	d, err := decimal.NewFromString(s)
 	if err != nil {
-		return Zero, ErrInvalid
+		return Zero, errInvalid
 	}
 	return Amount{d}, nil
 }
@@ -133,10 +133,10 @@ func (a Amount) Grouped() string {
 // MarshalJSON writes the sum as the specification has it: a decimal string.
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(`"` + a.String() + `"`), nil }
 
-// UnmarshalJSON reads a decimal string. A JSON number, null or anything else is [ErrInvalid].
+// UnmarshalJSON reads a decimal string. A JSON number, null or anything else is [errInvalid].
 func (a *Amount) UnmarshalJSON(b []byte) error {
 	if len(b) < 2 || b[0] != '"' || b[len(b)-1] != '"' {
-		return ErrInvalid
+		return errInvalid
 	}
 	v, err := Parse(string(b[1 : len(b)-1]))
 	if err != nil {

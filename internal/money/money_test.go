@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, text := range refused {
 		a, err := Parse(text)
-		require.ErrorIs(t, err, ErrInvalid, "%.40q", text)
+		require.ErrorIs(t, err, errInvalid, "%.40q", text)
 		require.True(t, a.Equal(Zero))
 	}
 }
@@ -54,7 +54,7 @@ func TestParseNumber(t *testing.T) {
 			continue // zeros after the second decimal change nothing
 		}
 		_, err := ParseNumber(json.Number(text))
-		require.ErrorIs(t, err, ErrInvalid, "%.40q", text)
+		require.ErrorIs(t, err, errInvalid, "%.40q", text)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestJSON(t *testing.T) {
 	}
 	// as a caller other than encoding/json may have it
 	for _, bare := range []string{"null", "", `"`} {
-		require.ErrorIs(t, a.UnmarshalJSON([]byte(bare)), ErrInvalid, bare)
+		require.ErrorIs(t, a.UnmarshalJSON([]byte(bare)), errInvalid, bare)
 	}
 }
 
@@ -156,13 +156,13 @@ func FuzzParse(f *testing.F) {
 		a, err := Parse(text)
 		n, numberErr := ParseNumber(json.Number(text))
 		if err != nil {
-			require.ErrorIs(t, err, ErrInvalid)
+			require.ErrorIs(t, err, errInvalid)
 		} else {
 			require.NoError(t, numberErr)
 			require.True(t, a.Equal(n))
 		}
 		if numberErr != nil {
-			require.ErrorIs(t, numberErr, ErrInvalid)
+			require.ErrorIs(t, numberErr, errInvalid)
 			return
 		}
 		require.Regexp(t, printed, n.String())

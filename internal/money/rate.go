@@ -10,8 +10,8 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// ErrRate says that a text is not a percentage from 0 to 100 with at most four decimals.
-var ErrRate = errors.New("invalid percentage")
+// errRate says that a text is not a percentage from 0 to 100 with at most four decimals.
+var errRate = errors.New("invalid percentage")
 
 var rateForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,2})(\.[0-9]{1,4})?$`)
 
@@ -20,14 +20,14 @@ type Rate struct{ d decimal.Decimal }
 
 var hundred = decimal.New(100, 0)
 
-// ParseRate reads a percentage, as in 1.5. Anything else is [ErrRate].
+// ParseRate reads a percentage, as in 1.5. Anything else is [errRate].
 func ParseRate(s string) (Rate, error) {
 	if !rateForm.MatchString(s) {
-		return Rate{}, ErrRate
+		return Rate{}, errRate
 	}
 	d, err := decimal.NewFromString(s)
 	if err != nil || d.GreaterThan(hundred) {
-		return Rate{}, ErrRate
+		return Rate{}, errRate
 	}
 	return Rate{d}, nil
 }
@@ -55,11 +55,11 @@ func (r Rate) String() string { return r.d.String() }
 // MarshalJSON writes the percentage as a decimal string.
 func (r Rate) MarshalJSON() ([]byte, error) { return []byte(`"` + r.String() + `"`), nil }
 
-// UnmarshalJSON reads what MarshalJSON writes; anything else is [ErrRate].
+// UnmarshalJSON reads what MarshalJSON writes; anything else is [errRate].
 func (r *Rate) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
-		return ErrRate
+		return errRate
 	}
 	v, err := ParseRate(s)
 	if err == nil {

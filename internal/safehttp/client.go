@@ -21,8 +21,8 @@ import (
 // What Options are when left at zero, and what cannot be set.
 const (
 	DefaultTimeout         = 10 * time.Second
-	DefaultMaxBody         = 16 << 10
-	DefaultMaxConnsPerHost = 128
+	defaultMaxBody         = 16 << 10
+	defaultMaxConnsPerHost = 128
 
 	// read and thrown away behind MaxBody, so that the connection can be used again
 	maxDrain   = 64 << 10
@@ -68,10 +68,10 @@ func New(o Options) *Client {
 		o.Timeout = DefaultTimeout
 	}
 	if o.MaxBody <= 0 {
-		o.MaxBody = DefaultMaxBody
+		o.MaxBody = defaultMaxBody
 	}
 	if o.MaxConnsPerHost <= 0 {
-		o.MaxConnsPerHost = DefaultMaxConnsPerHost
+		o.MaxConnsPerHost = defaultMaxConnsPerHost
 	}
 	dialer := &net.Dialer{Timeout: o.Timeout, Resolver: o.Resolver, Control: newGuard(o.Allow).control}
 	secure := &secureDialer{plain: dialer, config: &tls.Config{MinVersion: tls.VersionTLS12}}

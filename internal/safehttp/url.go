@@ -9,8 +9,8 @@ import (
 	"ajo/internal/errs"
 )
 
-// MaxURL is the longest callback URL, in characters.
-const MaxURL = 2048
+// maxURL is the longest callback URL, in characters.
+const maxURL = 2048
 
 // Rules are what a callback URL must keep to beside its form. The zero value asks for the form
 // alone.
@@ -30,7 +30,7 @@ func CallbackRules(production bool, allow []netip.Prefix) Rules {
 }
 
 // CheckURL reports whether raw has the form of a callback URL and keeps to the rules: absolute,
-// http or https, with a host, without user info and fragment, printable ASCII, at most [MaxURL]
+// http or https, with a host, without user info and fragment, printable ASCII, at most [maxURL]
 // characters. The refusal is errs.Invalid and its text begins with field, the name under which the
 // client sent the URL.
 //
@@ -41,8 +41,8 @@ func CheckURL(field, raw string, rules Rules) error {
 	switch {
 	case raw == "":
 		return refuse("is empty")
-	case len(raw) > MaxURL:
-		return refuse("is longer than " + strconv.Itoa(MaxURL) + " characters")
+	case len(raw) > maxURL:
+		return refuse("is longer than " + strconv.Itoa(maxURL) + " characters")
 	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return refuse("may have printable ASCII characters only, without spaces")
 	}

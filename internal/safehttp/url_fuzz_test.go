@@ -25,7 +25,7 @@ func FuzzCheckURL(f *testing.F) {
 			require.Equal(t, errs.Invalid, errs.KindOf(err))
 			return
 		}
-		require.LessOrEqual(t, len(raw), MaxURL)
+		require.LessOrEqual(t, len(raw), maxURL)
 		u, err := url.Parse(raw)
 		require.NoError(t, err)
 		require.Contains(t, []string{"http", "https"}, u.Scheme)

@@ -50,8 +50,8 @@ const (
 	maxArgonLanes  = 4
 )
 
-// ErrPasswordHash says that a stored text is not an argon2id hash that this package can check.
-var ErrPasswordHash = errors.New("secret: not a usable argon2id hash")
+// errPasswordHash says that a stored text is not an argon2id hash that this package can check.
+var errPasswordHash = errors.New("secret: not a usable argon2id hash")
 
 // hashing bounds how many passwords are hashed at once: one a processor, as each takes one whole. A
 // flood of logins so waits in line instead of taking 19 MiB each.
@@ -80,9 +80,9 @@ func HashPassword(ctx context.Context, password Redacted) (string, error) {
 		b64.EncodeToString(h.salt), b64.EncodeToString(sum)), nil
 }
 
-// VerifyPassword reports whether a password is the one hashed in phc. It waits for its turn. The
-// error is the context's, or [ErrPasswordHash].
-func VerifyPassword(ctx context.Context, phc string, password Redacted) (bool, error) {
+// verifyPassword reports whether a password is the one hashed in phc. It waits for its turn. The
+// error is the context's, or [errPasswordHash].
+func verifyPassword(ctx context.Context, phc string, password Redacted) (bool, error) {
 	h, err := parsePHC(phc)
 	if err != nil {
 		return false, err
@@ -98,15 +98,15 @@ func VerifyPassword(ctx context.Context, phc string, password Redacted) (bool, e
 // reports false.
 func IsPassword(ctx context.Context, hash string, password Redacted) (bool, error) {
 	if hash == "" {
-		return false, DummyVerify(ctx, password)
+		return false, dummyVerify(ctx, password)
 	}
-	return VerifyPassword(ctx, hash, password)
+	return verifyPassword(ctx, hash, password)
 }
 
-// DummyVerify takes as long as VerifyPassword and reports nothing: for a login under an unknown
+// dummyVerify takes as long as verifyPassword and reports nothing: for a login under an unknown
 // address, so that the answer's time does not give away which addresses are known. Its only error
 // is the context's.
-func DummyVerify(ctx context.Context, password Redacted) error {
+func dummyVerify(ctx context.Context, password Redacted) error {
 	dummy := argonHash{memory: argonMemory, time: argonTime, lanes: argonLanes, salt: dummySalt(), sum: make([]byte, hashSize)}
 	_, err := dummy.compute(ctx, password)
 	return err
@@ -136,11 +136,11 @@ func parsePHC(phc string) (argonHash, error) {
 	parts := strings.Split(phc, "$")
 	if len(phc) > 512 || len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" ||
 		parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
-		return h, ErrPasswordHash
+		return h, errPasswordHash
 	}
 	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &h.memory, &h.time, &h.lanes); err != nil ||
 		parts[3] != fmt.Sprintf("m=%d,t=%d,p=%d", h.memory, h.time, h.lanes) {
-		return h, ErrPasswordHash
+		return h, errPasswordHash
 	}
 	var saltErr, sumErr error
 	h.salt, saltErr = base64.RawStdEncoding.Strict().DecodeString(parts[4])
@@ -148,7 +148,7 @@ func parsePHC(phc string) (argonHash, error) {
 	if saltErr != nil || sumErr != nil || len(h.salt) < 8 || len(h.salt) > 64 || len(h.sum) < 16 || len(h.sum) > 64 ||
 		h.time < 1 || h.time > maxArgonTime || h.lanes < 1 || h.lanes > maxArgonLanes ||
 		h.memory < 8*uint32(h.lanes) || h.memory > maxArgonMemory {
-		return h, ErrPasswordHash
+		return h, errPasswordHash
 	}
 	return h, nil
 }

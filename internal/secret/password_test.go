@@ -19,18 +19,18 @@ func TestPassword(t *testing.T) {
 	require.Regexp(t, `^\$argon2id\$v=19\$m=19456,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$`, phc)
 	require.False(t, NeedsRehash(phc))
 
-	ok, err := VerifyPassword(ctx, phc, Redact("correct horse"))
+	ok, err := verifyPassword(ctx, phc, Redact("correct horse"))
 	require.NoError(t, err)
 	require.True(t, ok)
 	for _, wrong := range []string{"", "correct hors", "Correct horse", "correct horse "} {
-		ok, err = VerifyPassword(ctx, phc, Redact(wrong))
+		ok, err = verifyPassword(ctx, phc, Redact(wrong))
 		require.NoError(t, err)
 		require.False(t, ok, wrong)
 	}
 	again, err := HashPassword(ctx, Redact("correct horse"))
 	require.NoError(t, err)
 	require.NotEqual(t, phc, again, "the salt is fresh")
-	require.NoError(t, DummyVerify(ctx, Redact("anything")))
+	require.NoError(t, dummyVerify(ctx, Redact("anything")))
 }
 
 func TestVerifyPasswordOfOtherParameters(t *testing.T) {
@@ -40,7 +40,7 @@ func TestVerifyPasswordOfOtherParameters(t *testing.T) {
 	require.NoError(t, err)
 	b64 := base64.RawStdEncoding.EncodeToString
 	phc := "$argon2id$v=19$m=65536,t=2,p=1$" + b64([]byte("somesalt")) + "$" + b64(sum)
-	ok, err := VerifyPassword(t.Context(), phc, Redact("password"))
+	ok, err := verifyPassword(t.Context(), phc, Redact("password"))
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.True(t, NeedsRehash(phc))
@@ -66,8 +66,8 @@ func TestVerifyPasswordRefuses(t *testing.T) {
 		"$argon2id$v=19$m=19456,t=2,p=1$" + salt + "$!!!",
 		"$argon2id$v=19$m=19456,t=2,p=1$" + salt + "$" + strings.Repeat("A", 1000),
 	} {
-		ok, err := VerifyPassword(t.Context(), phc, Redact("x"))
-		require.ErrorIs(t, err, ErrPasswordHash, phc)
+		ok, err := verifyPassword(t.Context(), phc, Redact("x"))
+		require.ErrorIs(t, err, errPasswordHash, phc)
 		require.False(t, ok)
 	}
 }
@@ -83,7 +83,7 @@ func TestHashingWaitsForItsTurn(t *testing.T) {
 		wg.Go(func() {
 			_, err := HashPassword(ctx, Redact("x"))
 			require.ErrorIs(t, err, context.Canceled)
-			require.ErrorIs(t, DummyVerify(ctx, Redact("x")), context.Canceled)
+			require.ErrorIs(t, dummyVerify(ctx, Redact("x")), context.Canceled)
 		})
 	}
 	cancel()

@@ -35,7 +35,7 @@ import (
 // Errors of Append.
 var (
 	ErrFull     = errors.New("spool: full")
-	ErrTooLarge = errors.New("spool: record too large")
+	errTooLarge = errors.New("spool: record too large")
 )
 
 // ErrSetAside is the error of a take function that has taken all records except some that can never
@@ -93,7 +93,7 @@ func (s *Spool) Close() error {
 // room for it.
 func (s *Spool) Append(ctx context.Context, record []byte) error {
 	if len(record) > maxRecord || len(record) == 0 {
-		return ErrTooLarge
+		return errTooLarge
 	}
 	_, err := s.appends.Do(ctx, record)
 	return err

@@ -164,8 +164,8 @@ func TestBound(t *testing.T) {
 	require.Len(t, drain(t, s), 5)
 	require.NoError(t, s.Check())
 	require.NoError(t, s.Append(ctx, record))
-	require.ErrorIs(t, s.Append(ctx, make([]byte, maxRecord+1)), ErrTooLarge)
-	require.ErrorIs(t, s.Append(ctx, nil), ErrTooLarge)
+	require.ErrorIs(t, s.Append(ctx, make([]byte, maxRecord+1)), errTooLarge)
+	require.ErrorIs(t, s.Append(ctx, nil), errTooLarge)
 }
 
 // Who asks about the folder waits for no append: one that hangs at the disk has the writers' lock.

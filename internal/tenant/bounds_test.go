@@ -31,8 +31,8 @@ func TestBoundsAreTheTenantsOwn(t *testing.T) {
 			require.NoError(t, made)
 			continue
 		}
-		require.ErrorIs(t, invited, ErrManyMembers)
-		require.ErrorIs(t, made, ErrManyKeys)
+		require.ErrorIs(t, invited, errManyMembers)
+		require.ErrorIs(t, made, errManyKeys)
 	}
 	from := netip.MustParseAddr("192.0.2.1")
 	for range maxRefusals {
@@ -63,7 +63,7 @@ func TestOthersRowsDoNotExist(t *testing.T) {
 	require.ErrorIs(t, b.RemoveEndpoint(ctx, s.id, endpoint, bySession), ErrEndpointNotFound)
 	b.Account(b.Tenant(), "theirs")
 	_, _, added := b.AddEndpoint(ctx, s.id, EndpointChange{URL: new("https://one.example"), AccountRefs: &[]string{"theirs"}}, bySession)
-	require.ErrorIs(t, added, ErrEndpointAccount)
+	require.ErrorIs(t, added, errEndpointAccount)
 	b.Account(s.id, "theirs")
 	_, _, added = b.AddEndpoint(ctx, s.id, EndpointChange{URL: new("https://one.example"), AccountRefs: &[]string{"theirs"}}, bySession)
 	require.NoError(t, added)

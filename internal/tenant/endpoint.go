@@ -44,23 +44,23 @@ type EndpointChange struct {
 	Paused      *bool
 }
 
-// MaxEndpoints is how many a tenant may have beside its webhook URL; MaxEndpointAccounts, how many
+// maxEndpoints is how many a tenant may have beside its webhook URL; maxEndpointAccounts, how many
 // accounts an endpoint may name.
 const (
-	MaxEndpoints        = 20
-	MaxEndpointAccounts = 100
+	maxEndpoints        = 20
+	maxEndpointAccounts = 100
 )
 
 // Refusals of an endpoint; of its URL as [safehttp.CheckURL].
 var (
 	ErrEndpointNotFound = webhook.ErrEndpointNotFound
-	ErrEndpoints        = errs.New(errs.Conflict, fmt.Sprintf("a tenant has at most %d webhook endpoints: remove one first", MaxEndpoints))
-	ErrEndpointURL      = errs.New(errs.Conflict, "there is already an endpoint with this url")
-	ErrEndpointEvents   = errs.New(errs.Invalid, "events must name at least one event")
-	ErrEndpointAccounts = errs.New(errs.Invalid, fmt.Sprintf("accountRefs must name 1 to %d accounts, or be null for all", MaxEndpointAccounts))
-	ErrEndpointAccount  = errs.New(errs.Invalid, "accountRefs names an account that does not exist")
-	ErrEndpointRetries  = errs.New(errs.Invalid, "retries must be standard or day")
-	ErrEndpointEmpty    = errs.New(errs.Invalid, "no fields to update")
+	errEndpoints        = errs.New(errs.Conflict, fmt.Sprintf("a tenant has at most %d webhook endpoints: remove one first", maxEndpoints))
+	errEndpointURL      = errs.New(errs.Conflict, "there is already an endpoint with this url")
+	errEndpointEvents   = errs.New(errs.Invalid, "events must name at least one event")
+	errEndpointAccounts = errs.New(errs.Invalid, fmt.Sprintf("accountRefs must name 1 to %d accounts, or be null for all", maxEndpointAccounts))
+	errEndpointAccount  = errs.New(errs.Invalid, "accountRefs names an account that does not exist")
+	errEndpointRetries  = errs.New(errs.Invalid, "retries must be standard or day")
+	errEndpointEmpty    = errs.New(errs.Invalid, "no fields to update")
 )
 
 const endpointColumns = `id, url, events, account_refs, retries, paused_at, CASE WHEN secret_previous_until > $1 THEN secret_previous_until END, created_at, updated_at`
@@ -86,7 +86,7 @@ func (s *Service) Endpoints(ctx context.Context, id uuid.UUID) ([]Endpoint, erro
 // of before are not sent to it. The owner gets an e-mail.
 func (s *Service) AddEndpoint(ctx context.Context, id uuid.UUID, c EndpointChange, by audit.By) (Endpoint, secret.Redacted, error) {
 	if c.URL == nil {
-		return Endpoint{}, secret.Redacted{}, ErrURLMissing
+		return Endpoint{}, secret.Redacted{}, errURLMissing
 	}
 	if c.Events == nil {
 		c.Events = webhook.Types
@@ -103,8 +103,8 @@ func (s *Service) AddEndpoint(ctx context.Context, id uuid.UUID, c EndpointChang
 		if err := tx.QueryRow(ctx, `SELECT email, webhook_endpoints FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&email, &many); err != nil {
 			return err
 		}
-		if many >= MaxEndpoints {
-			return ErrEndpoints
+		if many >= maxEndpoints {
+			return errEndpoints
 		}
 		if err := checkTarget(ctx, tx, id, c); err != nil {
 			return err
@@ -138,7 +138,7 @@ func (s *Service) AddEndpoint(ctx context.Context, id uuid.UUID, c EndpointChang
 // e-mail. [ErrEndpointNotFound].
 func (s *Service) ChangeEndpoint(ctx context.Context, id, endpoint uuid.UUID, c EndpointChange, by audit.By) (Endpoint, error) {
 	if c.URL == nil && c.Events == nil && c.AccountRefs == nil && c.Paused == nil && c.Retries == nil {
-		return Endpoint{}, ErrEndpointEmpty
+		return Endpoint{}, errEndpointEmpty
 	}
 	if err := s.checkEndpoint(&c); err != nil {
 		return Endpoint{}, err
@@ -247,7 +247,7 @@ func (s *Service) checkEndpoint(c *EndpointChange) error {
 	if c.URL != nil {
 		c.URL = new(strings.TrimSpace(*c.URL))
 		if *c.URL == "" {
-			return ErrURLMissing
+			return errURLMissing
 		}
 		if err := safehttp.CheckURL("url", *c.URL, s.Callbacks); err != nil {
 			return err
@@ -259,11 +259,11 @@ func (s *Service) checkEndpoint(c *EndpointChange) error {
 		}
 	}
 	if c.Retries != nil && *c.Retries != "standard" && *c.Retries != "day" {
-		return ErrEndpointRetries
+		return errEndpointRetries
 	}
 	if c.Events != nil {
 		if len(c.Events) == 0 {
-			return ErrEndpointEvents
+			return errEndpointEvents
 		}
 		wanted := c.Events
 		c.Events = slices.DeleteFunc(slices.Clone(webhook.Types), func(t webhook.Type) bool { return !slices.Contains(wanted, t) })
@@ -271,12 +271,12 @@ func (s *Service) checkEndpoint(c *EndpointChange) error {
 	if c.AccountRefs != nil && *c.AccountRefs != nil {
 		for _, ref := range *c.AccountRefs {
 			if !utf8.ValidString(ref) || strings.ContainsRune(ref, 0) { // no account has it
-				return ErrEndpointAccount
+				return errEndpointAccount
 			}
 		}
 		refs := slices.Compact(slices.Sorted(slices.Values(*c.AccountRefs)))
-		if len(refs) == 0 || len(refs) > MaxEndpointAccounts {
-			return ErrEndpointAccounts
+		if len(refs) == 0 || len(refs) > maxEndpointAccounts {
+			return errEndpointAccounts
 		}
 		c.AccountRefs = &refs
 	}
@@ -292,7 +292,7 @@ func checkTarget(ctx context.Context, tx pg.Tx, id uuid.UUID, c EndpointChange) 
 			return err
 		}
 		if same {
-			return ErrEndpointURL
+			return errEndpointURL
 		}
 	}
 	if c.AccountRefs == nil || *c.AccountRefs == nil {
@@ -302,14 +302,14 @@ func checkTarget(ctx context.Context, tx pg.Tx, id uuid.UUID, c EndpointChange) 
 	err := tx.QueryRow(ctx, `
 		SELECT count(DISTINCT account_ref) FROM accounts WHERE tenant_id = $1 AND account_ref = ANY($2) AND status <> 'provisioning'`, id, *c.AccountRefs).Scan(&found)
 	if err == nil && found < len(*c.AccountRefs) {
-		err = ErrEndpointAccount
+		err = errEndpointAccount
 	}
 	return err
 }
 
 func endpointRefusal(err error) error {
 	if pg.IsUnique(err, "webhook_endpoints_url") {
-		return ErrEndpointURL
+		return errEndpointURL
 	}
 	return err
 }

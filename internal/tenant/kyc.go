@@ -46,11 +46,11 @@ const maxCAC = 64 // characters
 
 // Refusals of a business KYC.
 var (
-	ErrBusinessTypeMissing = errs.New(errs.Invalid, "businessType is required")
-	ErrBusinessType        = errs.New(errs.Invalid, "businessType must be one of "+strings.Join(businessTypes, ", "))
-	ErrCACNumber           = errs.New(errs.Invalid, "cacNumber must be at most 64 characters, without control characters")
-	ErrKYCVerified         = errs.New(errs.Unprocessable, "business kyc is already verified")
-	ErrKYCPending          = errs.New(errs.Unprocessable, "business kyc is pending review")
+	errBusinessTypeMissing = errs.New(errs.Invalid, "businessType is required")
+	errBusinessType        = errs.New(errs.Invalid, "businessType must be one of "+strings.Join(businessTypes, ", "))
+	errCACNumber           = errs.New(errs.Invalid, "cacNumber must be at most 64 characters, without control characters")
+	errKYCVerified         = errs.New(errs.Unprocessable, "business kyc is already verified")
+	errKYCPending          = errs.New(errs.Unprocessable, "business kyc is pending review")
 )
 
 // BusinessKYC is the answer of POST /auth/business-kyc.
@@ -60,16 +60,16 @@ type BusinessKYC struct {
 }
 
 // BusinessKYC records the kind of the tenant's business and sets its KYC to verified. cacNumber may
-// be empty. Session only. [ErrBusinessType], [ErrCACNumber]; [ErrKYCVerified] the second time.
+// be empty. Session only. [errBusinessType], [errCACNumber]; [errKYCVerified] the second time.
 func (s *Service) BusinessKYC(ctx context.Context, id uuid.UUID, businessType, cacNumber string, by audit.By) (BusinessKYC, error) {
 	cacNumber = strings.TrimSpace(cacNumber)
 	switch {
 	case businessType == "":
-		return BusinessKYC{}, ErrBusinessTypeMissing
+		return BusinessKYC{}, errBusinessTypeMissing
 	case !slices.Contains(businessTypes, businessType):
-		return BusinessKYC{}, ErrBusinessType
+		return BusinessKYC{}, errBusinessType
 	case utf8.RuneCountInString(cacNumber) > maxCAC, strings.ContainsFunc(cacNumber, unicode.IsControl):
-		return BusinessKYC{}, ErrCACNumber
+		return BusinessKYC{}, errCACNumber
 	}
 	out := BusinessKYC{BusinessType: businessType}
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
@@ -105,7 +105,7 @@ type kycShown struct {
 
 func refuseKYC(from KYCStatus) error {
 	if from == KYCPendingReview {
-		return ErrKYCPending
+		return errKYCPending
 	}
-	return ErrKYCVerified
+	return errKYCVerified
 }

@@ -31,17 +31,17 @@ func TestBusinessKYC(t *testing.T) {
 		require.Equal(t, KYCVerified, me.KYCStatus)
 		require.Equal(t, kind, *me.BusinessType)
 		_, err = b.BusinessKYC(ctx, id, "other", "", bySession)
-		require.ErrorIs(t, err, ErrKYCVerified)
+		require.ErrorIs(t, err, errKYCVerified)
 	}
 	id := b.Tenant()
 	_, err := b.BusinessKYC(ctx, id, "", "", bySession)
-	require.ErrorIs(t, err, ErrBusinessTypeMissing)
+	require.ErrorIs(t, err, errBusinessTypeMissing)
 	_, err = b.BusinessKYC(ctx, id, "NGO", "", bySession)
-	require.ErrorIs(t, err, ErrBusinessType)
+	require.ErrorIs(t, err, errBusinessType)
 	_, err = b.BusinessKYC(ctx, id, "ngo", strings.Repeat("1", 65), bySession)
-	require.ErrorIs(t, err, ErrCACNumber)
+	require.ErrorIs(t, err, errCACNumber)
 	_, err = b.BusinessKYC(ctx, id, "ngo", "RC\x00", bySession)
-	require.ErrorIs(t, err, ErrCACNumber)
+	require.ErrorIs(t, err, errCACNumber)
 	_, err = b.BusinessKYC(ctx, id, "ngo", "", bySession)
 	require.NoError(t, err)
 }
@@ -81,7 +81,7 @@ func TestKYCTransitions(t *testing.T) {
 			require.Equal(t, string(to), testenv.Value[string](b.Env, `SELECT kyc_status FROM tenants WHERE id = $1`, id))
 		}
 	}
-	require.Equal(t, refuseKYC(KYCPendingReview), ErrKYCPending)
+	require.Equal(t, refuseKYC(KYCPendingReview), errKYCPending)
 	require.NotContains(t, KYCTransitions.States(), KYCPendingReview, "reserved: docs/decisions.md, \"Customers and KYC\"")
 	require.NotContains(t, KYCTransitions.States(), KYCStatus(fsm.Start))
 }
@@ -96,7 +96,7 @@ func TestBusinessKYCAtOnce(t *testing.T) {
 			if _, err := b.BusinessKYC(context.Background(), id, "ngo", "", bySession); err == nil {
 				ok.Add(1)
 			} else {
-				require.ErrorIs(t, err, ErrKYCVerified)
+				require.ErrorIs(t, err, errKYCVerified)
 			}
 		})
 	}

@@ -44,16 +44,16 @@ func TestChangesWaitForOneAnother(t *testing.T) {
 			"verified already", func(tx pg.Tx, o *others) {
 				exec(tx, `UPDATE tenants SET kyc_status = 'verified', business_type = $2 WHERE id = $1`, o.id, businessTypes[0])
 			},
-			func(o *others) error { return err(b.BusinessKYC(ctx, o.id, businessTypes[0], "", bySession)) }, ErrKYCVerified, "tenant.kyc", 0,
+			func(o *others) error { return err(b.BusinessKYC(ctx, o.id, businessTypes[0], "", bySession)) }, errKYCVerified, "tenant.kyc", 0,
 		},
 		{
 			"the last endpoint", func(tx pg.Tx, o *others) {
-				exec(tx, `UPDATE tenants SET webhook_endpoints = $2 WHERE id = $1`, o.id, MaxEndpoints)
+				exec(tx, `UPDATE tenants SET webhook_endpoints = $2 WHERE id = $1`, o.id, maxEndpoints)
 			},
 			func(o *others) error {
 				_, _, err := b.AddEndpoint(ctx, o.id, EndpointChange{URL: new("https://more.example")}, bySession)
 				return err
-			}, ErrEndpoints, "webhook.endpoint.add", 2,
+			}, errEndpoints, "webhook.endpoint.add", 2,
 		},
 		{"an endpoint that is removed", func(tx pg.Tx, o *others) {
 			exec(tx, `UPDATE tenants SET webhook_endpoints = webhook_endpoints - 1 WHERE id = $1`, o.id)
@@ -71,7 +71,7 @@ func TestChangesWaitForOneAnother(t *testing.T) {
 			exec(tx, `SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, o.id)
 			exec(tx, `INSERT INTO api_keys (id, tenant_id, main, name, hash, suffix, created_at)
 				SELECT gen_random_uuid(), $1, false, 'x', sha256(gen_random_uuid()::text::bytea), 'x', now() FROM generate_series(1, $2::int)`, o.id, maxKeys-3)
-		}, func(o *others) error { _, _, err := b.CreateKey(ctx, o.id, anOwner, key, bySession); return err }, ErrManyKeys, "keys.create", 2},
+		}, func(o *others) error { _, _, err := b.CreateKey(ctx, o.id, anOwner, key, bySession); return err }, errManyKeys, "keys.create", 2},
 		{
 			"a session that has ended", func(tx pg.Tx, o *others) {
 				exec(tx, `UPDATE sessions SET ended_at = now() WHERE member_id = $1`, o.dora.ID)
@@ -91,12 +91,12 @@ func TestChangesWaitForOneAnother(t *testing.T) {
 			func(o *others) error {
 				_, err := b.Login(ctx, o.bola.Email, password, b.totp(o.bolaSecret, 0), netip.Addr{})
 				return err
-			}, ErrSecondFactor, "member.none", 0,
+			}, errSecondFactor, "member.none", 0,
 		},
 		{"a member who is removed", func(tx pg.Tx, o *others) {
 			exec(tx, `SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, o.id)
 			exec(tx, `UPDATE members SET removed_at = now(), password_hash = NULL WHERE id = $1`, o.dora.ID)
-		}, func(o *others) error { return err(b.SetRole(ctx, o.id, o.dora.ID, string(Viewer), bySession)) }, ErrNotJoined, "members.role", 0},
+		}, func(o *others) error { return err(b.SetRole(ctx, o.id, o.dora.ID, string(Viewer), bySession)) }, errNotJoined, "members.role", 0},
 		{"a member who is removed while what they asked for is stored", func(tx pg.Tx, o *others) {
 			exec(tx, `UPDATE members SET removed_at = now(), password_hash = NULL, totp_secret = NULL, totp_confirmed_at = NULL, totp_last_step = NULL WHERE id = $1`, o.bola.ID)
 		}, func(o *others) error {

@@ -23,7 +23,7 @@ const tokenLength = 43
 // Refusals of a login.
 var (
 	ErrCredentials = errs.New(errs.Unauthorized, "invalid credentials")
-	ErrUnverified  = errs.New(errs.Forbidden, "email is not verified")
+	errUnverified  = errs.New(errs.Forbidden, "email is not verified")
 )
 
 // Session is a successful login. Token goes into the cookie; only its hash is stored.
@@ -38,10 +38,10 @@ type Session struct {
 
 // Login opens a session. Anyone may call it. [ErrCredentials] for a wrong password and, after the
 // same time, for an unknown address. [ErrSuspended] only to whoever knows the password.
-// [ErrUnverified] to whoever registered the address last, within [registrationLife], whether it
+// [errUnverified] to whoever registered the address last, within [registrationLife], whether it
 // was taken or not, so that a registration does not reveal that. Two passwords are hashed each
-// time. A member with a second factor needs a code of it, or a recovery code: [ErrCodeNeeded]
-// without one, [ErrSecondFactor] for a wrong or used one, both only to whoever knows the
+// time. A member with a second factor needs a code of it, or a recovery code: [errCodeNeeded]
+// without one, [errSecondFactor] for a wrong or used one, both only to whoever knows the
 // password. The audit log has the session, and a wrong password for a tenant, within bounds,
 // after the answer. (Specification, POST /auth/login.)
 func (s *Service) Login(ctx context.Context, email string, password, code secret.Redacted, from netip.Addr) (Session, error) {
@@ -49,9 +49,9 @@ func (s *Service) Login(ctx context.Context, email string, password, code secret
 	email = NormalizeEmail(email)
 	switch {
 	case email == "":
-		return Session{}, ErrEmailMissing
+		return Session{}, errEmailMissing
 	case password.IsZero():
-		return Session{}, ErrPasswordMissing
+		return Session{}, errPasswordMissing
 	case utf8.RuneCountInString(password.Reveal()) > maxPassword, long:
 		return Session{}, ErrCredentials // no account has such a password
 	}
@@ -78,7 +78,7 @@ func (s *Service) Login(ctx context.Context, email string, password, code secret
 	case err != nil:
 		return Session{}, err
 	case !right && waiting:
-		return Session{}, ErrUnverified
+		return Session{}, errUnverified
 	case !right:
 		if t.ID != uuid.Nil {
 			s.noteRefusal(t.ID, email, from)
@@ -94,7 +94,7 @@ func (s *Service) Login(ctx context.Context, email string, password, code secret
 		}
 	}
 	out, err := s.openSession(ctx, t, hash, code, from)
-	if errs.As(err) == ErrSecondFactor {
+	if errs.As(err) == errSecondFactor {
 		s.noteRefusal(t.ID, email, from)
 	}
 	return out, err
@@ -149,14 +149,14 @@ func (s *Service) openSession(ctx context.Context, of Tenant, hash string, code 
 // second asks for the second factor, and returns by what means the session is opened.
 func (s *Service) second(ctx context.Context, tx pg.Tx, memberID uuid.UUID, code secret.Redacted) (means string, left int, err error) {
 	if code.IsZero() {
-		return "", -1, ErrCodeNeeded
+		return "", -1, errCodeNeeded
 	}
 	right, left, err := s.spend(ctx, tx, memberID, code, s.Clock.Now())
 	switch {
 	case err != nil:
 		return "", -1, err
 	case !right:
-		return "", -1, ErrSecondFactor
+		return "", -1, errSecondFactor
 	case left >= 0:
 		return "password and recovery code", left, nil
 	}

@@ -70,14 +70,14 @@ func TestLoginRefusals(t *testing.T) {
 		email, password string
 		want            error
 	}{
-		{"", "correct horse", ErrEmailMissing},
-		{"ada@example.com", "", ErrPasswordMissing},
+		{"", "correct horse", errEmailMissing},
+		{"ada@example.com", "", errPasswordMissing},
 		{"ada@example.com", "Correct horse", ErrCredentials},
 		{"ada@example.com", strings.Repeat("p", 129), ErrCredentials},
 		{"nobody@example.com", "correct horse", ErrCredentials},
 		{strings.Repeat("a", 300) + "@example.com", "correct horse", ErrCredentials},
 		{"new@example.com", "wrong horse", ErrCredentials},
-		{"new@example.com", "correct horse", ErrUnverified},
+		{"new@example.com", "correct horse", errUnverified},
 		{"bad@example.com", "wrong horse", ErrCredentials},
 		{"bad@example.com", "correct horse", ErrSuspended},
 	} {

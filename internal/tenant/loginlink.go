@@ -18,8 +18,8 @@ const LoginLinkLife = 10 * time.Minute
 
 // Refusals of a login link.
 var (
-	ErrTokenMissing = errs.New(errs.Invalid, "token is required")
-	ErrLoginLink    = errs.New(errs.Invalid, "invalid or expired link")
+	errTokenMissing = errs.New(errs.Invalid, "token is required")
+	errLoginLink    = errs.New(errs.Invalid, "invalid or expired link")
 )
 
 // LoginLink makes a token that opens one session of the tenant's owner, within [LoginLinkLife], for
@@ -52,7 +52,7 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 }
 
 // LoginByLink uses a login link's token and opens a session of the owner. Anyone may call it.
-// [ErrLoginLink] whatever is wrong with the token: unknown, used, expired, or ended with the
+// [errLoginLink] whatever is wrong with the token: unknown, used, expired, or ended with the
 // tenant's sessions; [ErrSuspended]. The tenant's row is locked first (see openSession), and the
 // token's row is removed in the transaction that writes the session, so that only one of two
 // concurrent uses succeeds. No second factor is asked for: the link is an operator's word, as its
@@ -60,9 +60,9 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted, from netip.Addr) (Session, error) {
 	switch {
 	case token.IsZero():
-		return Session{}, ErrTokenMissing
+		return Session{}, errTokenMissing
 	case len(token.Reveal()) != tokenLength:
-		return Session{}, ErrLoginLink
+		return Session{}, errLoginLink
 	}
 	hash := secret.Hash(token.Reveal())
 	var out Session
@@ -70,7 +70,7 @@ func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted, from n
 		var id uuid.UUID
 		err := tx.QueryRow(ctx, `SELECT tenant_id FROM login_links WHERE token_hash = $1 AND expires_at > $2`, hash[:], s.Clock.Now()).Scan(&id)
 		if err != nil {
-			return pg.OrNone(err, ErrLoginLink)
+			return pg.OrNone(err, errLoginLink)
 		}
 		t, err := lockTenant(ctx, tx, id, forLogin)
 		if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted, from n
 			return err
 		}
 		if spent.RowsAffected() == 0 {
-			return ErrLoginLink
+			return errLoginLink
 		}
 		out, err = s.writeSession(ctx, tx, t, "login link", from)
 		return err

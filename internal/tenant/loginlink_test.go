@@ -36,7 +36,7 @@ func TestLoginLinkOpensOneSession(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, id, in.ID)
 	_, err = b.LoginByLink(ctx, token, netip.Addr{})
-	require.ErrorIs(t, err, ErrLoginLink, "once")
+	require.ErrorIs(t, err, errLoginLink, "once")
 
 	// Two links are two, and each its own tenant's.
 	first, second := b.loginLink(id), b.loginLink(other)
@@ -65,7 +65,7 @@ func TestLoginLinkAtOnce(t *testing.T) {
 			switch {
 			case err == nil:
 				in++
-			case errors.Is(err, ErrLoginLink):
+			case errors.Is(err, errLoginLink):
 				refused++
 			default:
 				t.Error(err)
@@ -87,7 +87,7 @@ func TestLoginLinkEnds(t *testing.T) {
 	require.NoError(t, err)
 	b.Clock.Advance(time.Microsecond)
 	_, err = b.LoginByLink(ctx, late, netip.Addr{})
-	require.ErrorIs(t, err, ErrLoginLink)
+	require.ErrorIs(t, err, errLoginLink)
 	b.loginLink(id)
 	b.purge()
 	require.Equal(t, int64(1), testenv.Value[int64](b.Env, `SELECT count(*) FROM login_links`))
@@ -97,7 +97,7 @@ func TestLoginLinkRefuses(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
 	for token, want := range map[string]error{
-		"": ErrTokenMissing, "x": ErrLoginLink, "\x00": ErrLoginLink, secret.NewToken().Reveal(): ErrLoginLink, secret.NewToken().Reveal() + "x": ErrLoginLink,
+		"": errTokenMissing, "x": errLoginLink, "\x00": errLoginLink, secret.NewToken().Reveal(): errLoginLink, secret.NewToken().Reveal() + "x": errLoginLink,
 	} {
 		_, err := b.LoginByLink(ctx, secret.Redact(token), netip.Addr{})
 		require.ErrorIs(t, err, want, "%q", token)
@@ -114,7 +114,7 @@ func TestLoginLinkRefuses(t *testing.T) {
 	_, err = b.Suspend(ctx, id, byHand)
 	require.NoError(t, err)
 	_, err = b.LoginByLink(ctx, token, netip.Addr{})
-	require.ErrorIs(t, err, ErrLoginLink, "suspension ends links too")
+	require.ErrorIs(t, err, errLoginLink, "suspension ends links too")
 	_, _, err = b.LoginLink(ctx, id, byHand)
 	require.ErrorIs(t, err, ErrSuspended)
 	require.Len(t, b.audited(), 2, "what was refused is not recorded")

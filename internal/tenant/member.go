@@ -17,21 +17,21 @@ import (
 	"ajo/internal/secret"
 )
 
-// InvitationLife is how long an invitation can be accepted.
-const InvitationLife = 7 * 24 * time.Hour
+// invitationLife is how long an invitation can be accepted.
+const invitationLife = 7 * 24 * time.Hour
 
 // maxMembers is how many members a tenant has, those that are invited too.
 const maxMembers = 100
 
 // Refusals of a change of members.
 var (
-	ErrInvitation     = errs.New(errs.Invalid, "invalid or expired invitation")
+	errInvitation     = errs.New(errs.Invalid, "invalid or expired invitation")
 	ErrMemberNotFound = errs.New(errs.NotFound, "member not found")
-	ErrMember         = errs.New(errs.Conflict, "this e-mail address already belongs to a member")
-	ErrEmailTaken     = errs.New(errs.Conflict, "this e-mail address already has an account")
-	ErrManyMembers    = errs.New(errs.Unprocessable, fmt.Sprintf("a tenant has at most %d members", maxMembers))
-	ErrOwner          = errs.New(errs.Unprocessable, "this is the owner: hand over the ownership first")
-	ErrNotJoined      = errs.New(errs.Unprocessable, "member has not joined yet, or was removed")
+	errMember         = errs.New(errs.Conflict, "this e-mail address already belongs to a member")
+	errEmailTaken     = errs.New(errs.Conflict, "this e-mail address already has an account")
+	errManyMembers    = errs.New(errs.Unprocessable, fmt.Sprintf("a tenant has at most %d members", maxMembers))
+	errOwner          = errs.New(errs.Unprocessable, "this is the owner: hand over the ownership first")
+	errNotJoined      = errs.New(errs.Unprocessable, "member has not joined yet, or was removed")
 	ErrPassword       = errs.New(errs.Invalid, "password is wrong")
 )
 
@@ -116,7 +116,7 @@ func readJoined(ctx context.Context, tx pg.Tx, id uuid.UUID, email string) (m Me
 
 // Invite invites the owner of an e-mail address, by e-mail, to be a member with the role; whoever
 // was invited before gets another code, and only that one counts. The owner's session only.
-// [ErrEmail], [ErrRole]; [ErrMember] for an address of this tenant's member; [ErrManyMembers].
+// [errEmail], [ErrRole]; [errMember] for an address of this tenant's member; [errManyMembers].
 //
 // An address opens one tenant. The answer does not reveal whether it opens another one: the e-mail
 // says so, and has no code.
@@ -150,7 +150,7 @@ func (s *Service) Invite(ctx context.Context, id uuid.UUID, email, role string, 
 			ON CONFLICT (tenant_id, email) WHERE removed_at IS NULL
 				DO UPDATE SET role = excluded.role, invite_hash = excluded.invite_hash, invite_expires_at = excluded.invite_expires_at
 			RETURNING id, EXISTS (SELECT FROM members m WHERE m.email = $3 AND `+joined+`)`,
-			fresh, id, email, given, hash[:], now.Add(InvitationLife), now).Scan(&fresh, &taken)
+			fresh, id, email, given, hash[:], now.Add(invitationLife), now).Scan(&fresh, &taken)
 		if err != nil {
 			return err
 		}
@@ -180,16 +180,16 @@ func roomForMember(ctx context.Context, tx pg.Tx, id uuid.UUID, email string) er
 	case err != nil:
 		return err
 	case member:
-		return ErrMember
+		return errMember
 	case others >= maxMembers:
-		return ErrManyMembers
+		return errManyMembers
 	}
 	return nil
 }
 
 // AcceptInvitation uses the code of an invitation: it makes the invited person a member, with a
-// name and a password, and opens a session. Anyone may call it. [ErrInvitation] whatever is wrong
-// with the code: unknown, used, replaced, expired or withdrawn; [ErrSuspended] and [ErrEmailTaken],
+// name and a password, and opens a session. Anyone may call it. [errInvitation] whatever is wrong
+// with the code: unknown, used, replaced, expired or withdrawn; [ErrSuspended] and [errEmailTaken],
 // after which the code stays valid; the refusals of a name and a password.
 func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, name string, password secret.Redacted, from netip.Addr) (out Session, err error) {
 	if code.IsZero() {
@@ -198,11 +198,11 @@ func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, na
 	if name, err = checkName(name); err != nil {
 		return out, err
 	}
-	if err := checkPassword(password, ErrPasswordMissing, ErrPasswordShort, ErrPasswordLong); err != nil {
+	if err := checkPassword(password, errPasswordMissing, errPasswordShort, errPasswordLong); err != nil {
 		return out, err
 	}
 	if len(code.Reveal()) != tokenLength {
-		return out, ErrInvitation
+		return out, errInvitation
 	}
 	passwordHash, err := secret.HashPassword(ctx, password)
 	if err != nil {
@@ -215,7 +215,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, na
 		var id uuid.UUID
 		err := tx.QueryRow(ctx, `SELECT tenant_id FROM members WHERE invite_hash = $1`, hash[:]).Scan(&id)
 		if err != nil {
-			return pg.OrNone(err, ErrInvitation)
+			return pg.OrNone(err, errInvitation)
 		}
 		t, err := lockTenant(ctx, tx, id, forChange)
 		if err != nil {
@@ -229,7 +229,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, na
 			UPDATE members m SET joined_at = $2, name = $3, password_hash = $4, invite_hash = NULL, invite_expires_at = NULL
 			WHERE invite_hash = $1 AND invite_expires_at > $2 RETURNING `+memberColumns, hash[:], now, name, passwordHash).Scan(t.Member.fields()...)
 		if err != nil {
-			return pg.OrNone(err, ErrInvitation)
+			return pg.OrNone(err, errInvitation)
 		}
 		if err := audit.Write(ctx, tx, now, audit.Session(t.Member.Email, from).Entry("members.join", memberTarget(t.Member.ID), audit.Change{After: t.Member.shown()}).Of(id)); err != nil {
 			return err
@@ -238,7 +238,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, na
 		return err
 	})
 	if pg.IsUnique(err, "members_email") {
-		return out, ErrEmailTaken
+		return out, errEmailTaken
 	}
 	if err == nil {
 		s.mails.send(joinedEmail(owner, out.Email, out.Name))
@@ -247,7 +247,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, na
 }
 
 // SetRole gives a member another role, which counts from the next request of each of its sessions
-// on. The owner's session only. [ErrRole], [ErrMemberNotFound]; [ErrOwner]; [ErrNotJoined] for one
+// on. The owner's session only. [ErrRole], [ErrMemberNotFound]; [errOwner]; [errNotJoined] for one
 // that is removed.
 func (s *Service) SetRole(ctx context.Context, id, memberID uuid.UUID, role string, by audit.By) (m MemberRecord, err error) {
 	given, err := readRole(role)
@@ -259,9 +259,9 @@ func (s *Service) SetRole(ctx context.Context, id, memberID uuid.UUID, role stri
 		m = old
 		switch changed = old.Role != given; {
 		case old.Role == Owner:
-			return ErrOwner
+			return errOwner
 		case old.Status == MemberRemoved:
-			return ErrNotJoined
+			return errNotJoined
 		case !changed:
 			return nil
 		}
@@ -279,14 +279,14 @@ func (s *Service) SetRole(ctx context.Context, id, memberID uuid.UUID, role stri
 
 // RemoveMember ends a membership or withdraws an invitation, and returns the member; one that is
 // removed already stays as it is. Its sessions, and what opens one, end in the same transaction.
-// The owner's session only. [ErrMemberNotFound]; [ErrOwner].
+// The owner's session only. [ErrMemberNotFound]; [errOwner].
 func (s *Service) RemoveMember(ctx context.Context, id, memberID uuid.UUID, by audit.By) (m MemberRecord, err error) {
 	var was MemberStatus
 	err = s.changeMember(ctx, id, memberID, func(tx pg.Tx, now time.Time, old MemberRecord) error {
 		m, was = old, old.Status
 		switch {
 		case old.Role == Owner:
-			return ErrOwner
+			return errOwner
 		case old.Status == MemberRemoved:
 			return nil
 		}
@@ -330,11 +330,11 @@ func (s *Service) changeMember(ctx context.Context, id, memberID uuid.UUID, do f
 // HandOver makes a member the owner, and who was it, finance. It takes the present owner's
 // password, so that a session that was left open is not enough. The tenant's e-mail address becomes
 // the new owner's; both get an e-mail. The owner's session only. [ErrPassword];
-// [ErrMemberNotFound], [ErrNotJoined]; [ErrOwner] for the owner itself; a refusal that names the
+// [ErrMemberNotFound], [errNotJoined]; [errOwner] for the owner itself; a refusal that names the
 // role when the ownership was handed over meanwhile, or the password changed.
 func (s *Service) HandOver(ctx context.Context, id uuid.UUID, from Member, to uuid.UUID, password secret.Redacted, by audit.By) (m MemberRecord, err error) {
 	if password.IsZero() {
-		return m, ErrPasswordMissing
+		return m, errPasswordMissing
 	}
 	was, err := s.checkOwnPassword(ctx, from.ID, password, ErrPassword)
 	if err != nil {
@@ -343,9 +343,9 @@ func (s *Service) HandOver(ctx context.Context, id uuid.UUID, from Member, to uu
 	err = s.changeMember(ctx, id, to, func(tx pg.Tx, now time.Time, next MemberRecord) error {
 		switch {
 		case next.Role == Owner:
-			return ErrOwner
+			return errOwner
 		case next.Status != MemberActive:
-			return ErrNotJoined
+			return errNotJoined
 		}
 		given, err := tx.Exec(ctx, `UPDATE members SET role = $3 WHERE id = $1 AND role = $4 AND password_hash = $2`, from.ID, was, Finance, Owner)
 		switch {

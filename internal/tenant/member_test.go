@@ -79,13 +79,13 @@ func TestInvitationIsAcceptedOnce(t *testing.T) {
 	for what, c := range map[string]secret.Redacted{
 		"replaced": first, "guessed": guessed, "cut": secret.Redact(code.Reveal()[1:]), "longer": secret.Redact(code.Reveal() + "x"), "a session's": s.owner.Token,
 	} {
-		require.ErrorIs(t, accept(c), ErrInvitation, what)
+		require.ErrorIs(t, accept(c), errInvitation, what)
 	}
 	require.ErrorIs(t, accept(secret.Redacted{}), ErrResetCodeMissing)
 	_, err := b.AcceptInvitation(ctx, code, " ", password, netip.Addr{})
 	require.ErrorIs(t, err, ErrNameMissing)
 	_, err = b.AcceptInvitation(ctx, code, "Bayo", secret.Redact("short"), netip.Addr{})
-	require.ErrorIs(t, err, ErrPasswordShort)
+	require.ErrorIs(t, err, errPasswordShort)
 	_, err = b.Login(ctx, "dev@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials, "who has not accepted cannot log in")
 
@@ -99,20 +99,20 @@ func TestInvitationIsAcceptedOnce(t *testing.T) {
 			defer mu.Unlock()
 			if err == nil {
 				won++
-			} else if !strings.Contains(err.Error(), ErrInvitation.Msg) {
+			} else if !strings.Contains(err.Error(), errInvitation.Msg) {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
 	require.Equal(t, 1, won, "of four at once")
-	require.ErrorIs(t, accept(code), ErrInvitation, "used")
+	require.ErrorIs(t, accept(code), errInvitation, "used")
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE tenant_id = $1`, s.id))
 	got := b.member(b.login("dev@example.com", secret.Redact("another horse")))
 	require.Equal(t, Member{m.ID, "dev@example.com", "Bayo Ade", Viewer, false}, got)
 	require.Contains(t, b.mail("ada@example.com", 2).Text, "dev@example.com")
 	_, err = s.Invite(ctx, s.id, "dev@example.com", "viewer", bySession)
-	require.ErrorIs(t, err, ErrMember)
+	require.ErrorIs(t, err, errMember)
 	require.Equal(t, "session:dev@example.com", testenv.Value[string](b.Env, `SELECT actor FROM audit_log WHERE action = 'members.join' AND tenant_id = $1`, s.id))
 }
 
@@ -130,8 +130,8 @@ func TestInvitationExpiresAndIsWithdrawn(t *testing.T) {
 	require.ErrorIs(t, accept(), ErrSuspended)
 	_, err = b.Activate(ctx, s.id, byHand)
 	require.NoError(t, err)
-	b.Env.Clock.Advance(InvitationLife)
-	require.ErrorIs(t, accept(), ErrInvitation)
+	b.Env.Clock.Advance(invitationLife)
+	require.ErrorIs(t, accept(), errInvitation)
 	list, _, err := b.Members(ctx, s.id, page.Request{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, []MemberStatus{MemberExpired, MemberActive}, []MemberStatus{list[0].Status, list[1].Status})
@@ -139,7 +139,7 @@ func TestInvitationExpiresAndIsWithdrawn(t *testing.T) {
 	removed, err := b.RemoveMember(ctx, s.id, m.ID, bySession)
 	require.NoError(t, err)
 	require.Equal(t, MemberRemoved, removed.Status)
-	require.ErrorIs(t, accept(), ErrInvitation, "withdrawn")
+	require.ErrorIs(t, accept(), errInvitation, "withdrawn")
 	again, code2 := s.invited("dev@example.com", Finance, 3)
 	require.NotEqual(t, m.ID, again.ID)
 	code = code2
@@ -189,9 +189,9 @@ func TestAnAddressOpensOneTenant(t *testing.T) {
 		case err == nil:
 			won++
 		case i == 2:
-			require.ErrorIs(t, err, ErrCode)
+			require.ErrorIs(t, err, errCode)
 		default:
-			require.ErrorIs(t, err, ErrEmailTaken)
+			require.ErrorIs(t, err, errEmailTaken)
 		}
 	}
 	require.Equal(t, 1, won, "%v", fails)
@@ -224,10 +224,10 @@ func TestRemovedMemberIsOutAtOnce(t *testing.T) {
 		require.ErrorIs(t, b.opens(x), ErrUnauthorized)
 	}
 	_, err = b.ResetPassword(ctx, reset, password, netip.Addr{})
-	require.ErrorIs(t, err, ErrCode)
+	require.ErrorIs(t, err, errCode)
 	_, err = b.Login(ctx, "dev@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials)
-	require.ErrorIs(t, b.ChangePassword(ctx, s.id, dev, in.Token, password, secret.Redact("another horse"), bySession), ErrOldPassword)
+	require.ErrorIs(t, b.ChangePassword(ctx, s.id, dev, in.Token, password, secret.Redact("another horse"), bySession), errOldPassword)
 	require.NoError(t, b.opens(kept), "others go on")
 	require.NoError(t, b.opens(s.owner))
 	again, err := b.RemoveMember(ctx, s.id, dev.ID, bySession)
@@ -235,7 +235,7 @@ func TestRemovedMemberIsOutAtOnce(t *testing.T) {
 	require.Equal(t, MemberRemoved, again.Status)
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'members.remove'`))
 	_, err = b.SetRole(ctx, s.id, dev.ID, "viewer", bySession)
-	require.ErrorIs(t, err, ErrNotJoined)
+	require.ErrorIs(t, err, errNotJoined)
 	b.mail("dev@example.com", 3)
 	// and not even by the table, should a session have been forgotten
 	b.Exec(`UPDATE sessions SET ended_at = NULL WHERE member_id = $1`, dev.ID)
@@ -296,9 +296,9 @@ func TestRoleCountsFromTheNextRequest(t *testing.T) {
 		require.ErrorIs(t, err, ErrRole, role)
 	}
 	_, err := b.SetRole(ctx, s.id, owner, "viewer", bySession)
-	require.ErrorIs(t, err, ErrOwner)
+	require.ErrorIs(t, err, errOwner)
 	_, err = b.RemoveMember(ctx, s.id, owner, bySession)
-	require.ErrorIs(t, err, ErrOwner)
+	require.ErrorIs(t, err, errOwner)
 	_, err = b.SetRole(ctx, b.shop("other@example.com").id, dev.ID, "viewer", bySession)
 	require.ErrorIs(t, err, ErrMemberNotFound, "another tenant's")
 }
@@ -347,12 +347,12 @@ func TestHandOversAtOnce(t *testing.T) {
 	_, err = b.HandOver(ctx, s.id, owner, next[0].ID, secret.Redact("wrong horse"), bySession)
 	require.ErrorIs(t, err, ErrPassword)
 	_, err = b.HandOver(ctx, s.id, owner, owner.ID, password, bySession)
-	require.ErrorIs(t, err, ErrOwner)
+	require.ErrorIs(t, err, errOwner)
 	_, err = b.HandOver(ctx, s.id, owner, uuid.New(), password, bySession)
 	require.ErrorIs(t, err, ErrMemberNotFound)
 	waiting, _ := s.invited("late@example.com", Finance, 1)
 	_, err = b.HandOver(ctx, s.id, owner, waiting.ID, password, bySession)
-	require.ErrorIs(t, err, ErrNotJoined)
+	require.ErrorIs(t, err, errNotJoined)
 	require.Equal(t, 1, s.owners())
 
 	fails := make([]error, len(next))
@@ -375,7 +375,7 @@ func TestHandOversAtOnce(t *testing.T) {
 	require.Equal(t, next[won].Email, testenv.Value[string](b.Env, `SELECT email FROM tenants WHERE id = $1`, s.id))
 	require.Equal(t, Finance, b.member(s.owner).Role, "at once, in the session that there is")
 	_, err = b.LoginByLink(ctx, link, netip.Addr{})
-	require.ErrorIs(t, err, ErrLoginLink, "a link for the owner that was")
+	require.ErrorIs(t, err, errLoginLink, "a link for the owner that was")
 	again, _, err := b.LoginLink(ctx, s.id, byHand)
 	require.NoError(t, err)
 	in, err := b.LoginByLink(ctx, again, netip.Addr{})
@@ -440,8 +440,8 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 		_, err = b.EndSession(ctx, tn, x.Token, id, bySession)
 		return err
 	}
-	require.ErrorIs(t, end(in, all[2].ID), ErrSessionNotFound, "the owner's")
-	require.ErrorIs(t, end(b.shop("other@example.com").owner, own[0].ID), ErrSessionNotFound, "another tenant's")
+	require.ErrorIs(t, end(in, all[2].ID), errSessionNotFound, "the owner's")
+	require.ErrorIs(t, end(b.shop("other@example.com").owner, own[0].ID), errSessionNotFound, "another tenant's")
 	require.NoError(t, end(in, own[0].ID))
 	require.NoError(t, end(in, own[0].ID), "again")
 	require.ErrorIs(t, b.opens(second), ErrUnauthorized)
@@ -488,7 +488,7 @@ func TestExpiredSessionsAreNotListed(t *testing.T) {
 	b.Env.Clock.Advance(time.Microsecond)
 	require.Equal(t, both[:1], open())
 	_, err = b.EndSession(ctx, tn, second.Token, both[1].ID, bySession)
-	require.ErrorIs(t, err, ErrSessionNotFound)
+	require.ErrorIs(t, err, errSessionNotFound)
 	require.ErrorIs(t, b.opens(s.owner), ErrUnauthorized)
 }
 
@@ -573,10 +573,10 @@ func TestMembersAreBounded(t *testing.T) {
 	b.Exec(`INSERT INTO members (id, tenant_id, email, name, role, invite_hash, invite_expires_at, invited_at)
 		SELECT gen_random_uuid(), $1, 'm' || n || '@example.com', '', 'viewer', sha256(n::text::bytea), now(), now() FROM generate_series(1, $2) n`, s.id, maxMembers-1)
 	_, err := b.Invite(ctx, s.id, "new@example.com", "viewer", bySession)
-	require.ErrorIs(t, err, ErrManyMembers)
+	require.ErrorIs(t, err, errManyMembers)
 	_, err = b.Invite(ctx, s.id, "m1@example.com", "viewer", bySession)
 	require.NoError(t, err, "another mail to one that is invited")
-	for email, want := range map[string]error{"": ErrEmailMissing, "x": ErrEmail, strings.Repeat("a", 65) + "@example.com": ErrEmail, strings.Repeat(" ", 300) + "a@example.com": ErrEmail} {
+	for email, want := range map[string]error{"": errEmailMissing, "x": errEmail, strings.Repeat("a", 65) + "@example.com": errEmail, strings.Repeat(" ", 300) + "a@example.com": errEmail} {
 		_, err = b.Invite(ctx, s.id, email, "viewer", bySession)
 		require.ErrorIs(t, err, want, email)
 	}

@@ -34,13 +34,13 @@ const mainKeyName = "Main key"
 
 // Refusals of a change of keys.
 var (
-	ErrKeyName     = errs.New(errs.Invalid, "name must have 1 to 100 characters, without control characters")
-	ErrKeyExpiry   = errs.New(errs.Invalid, "expiresAt must be in the future")
-	ErrKeyNetworks = errs.New(errs.Invalid, fmt.Sprintf("networks must have at most %d entries", maxNetworks))
-	ErrManyKeys    = errs.New(errs.Unprocessable, fmt.Sprintf("a tenant has at most %d active keys", maxKeys))
+	errKeyName     = errs.New(errs.Invalid, "name must have 1 to 100 characters, without control characters")
+	errKeyExpiry   = errs.New(errs.Invalid, "expiresAt must be in the future")
+	errKeyNetworks = errs.New(errs.Invalid, fmt.Sprintf("networks must have at most %d entries", maxNetworks))
+	errManyKeys    = errs.New(errs.Unprocessable, fmt.Sprintf("a tenant has at most %d active keys", maxKeys))
 	ErrKeyNotFound = errs.New(errs.NotFound, "key not found")
-	ErrKeyEnded    = errs.New(errs.Unprocessable, "key is expired or revoked")
-	ErrKeyRotated  = errs.New(errs.Conflict, "key has already been rotated")
+	errKeyEnded    = errs.New(errs.Unprocessable, "key is expired or revoked")
+	errKeyRotated  = errs.New(errs.Conflict, "key has already been rotated")
 )
 
 // KeyStatus says whether a key works.
@@ -130,13 +130,13 @@ type NewKey struct {
 func (n NewKey) read(now time.Time) (KeyRecord, error) {
 	k := KeyRecord{Name: strings.TrimSpace(n.Name), ExpiresAt: n.ExpiresAt, Networks: []netip.Prefix{}}
 	if l := utf8.RuneCountInString(k.Name); l == 0 || l > maxKeyName || strings.ContainsFunc(k.Name, unicode.IsControl) {
-		return k, ErrKeyName
+		return k, errKeyName
 	}
 	if k.ExpiresAt != nil && !k.ExpiresAt.After(now) {
-		return k, ErrKeyExpiry
+		return k, errKeyExpiry
 	}
 	if len(n.Networks) > maxNetworks {
-		return k, ErrKeyNetworks
+		return k, errKeyNetworks
 	}
 	for i, text := range n.Networks {
 		p, err := readNetwork(fmt.Sprintf("networks[%d]", i), strings.TrimSpace(text))
@@ -171,9 +171,9 @@ func readNetwork(field, text string) (netip.Prefix, error) {
 }
 
 // CreateKey gives the tenant one more key and returns it, once, with its record. The owner gets an
-// e-mail. Session only: a developer's, or the owner's for a key that moves money. [ErrKeyName],
-// [ErrKeyExpiry], the refusals of scopes and networks; a refusal that names scope and role;
-// [ErrManyKeys].
+// e-mail. Session only: a developer's, or the owner's for a key that moves money. [errKeyName],
+// [errKeyExpiry], the refusals of scopes and networks; a refusal that names scope and role;
+// [errManyKeys].
 func (s *Service) CreateKey(ctx context.Context, id uuid.UUID, m Member, n NewKey, by audit.By) (secret.APIKey, KeyRecord, error) {
 	now := s.Clock.Now()
 	key := s.KeyKind.New()
@@ -250,7 +250,7 @@ func (s *Service) RotateKey(ctx context.Context, id uuid.UUID, by audit.By) (sec
 // RotateOne puts a new key in the place of one: it has its name, scopes, networks and expiry, and
 // is the main key if that was. The old one works beside it for the overlap, at most [MaxOverlap]
 // and not beyond its own expiry. The owner gets an e-mail. Session only, of who may create such a
-// key. [ErrKeyNotFound], [ErrKeyEnded]; [ErrKeyRotated] when it was rotated before.
+// key. [ErrKeyNotFound], [errKeyEnded]; [errKeyRotated] when it was rotated before.
 func (s *Service) RotateOne(ctx context.Context, id uuid.UUID, m Member, keyID uuid.UUID, overlap time.Duration, by audit.By) (secret.APIKey, KeyRecord, error) {
 	key := s.KeyKind.New()
 	var email string
@@ -265,9 +265,9 @@ func (s *Service) RotateOne(ctx context.Context, id uuid.UUID, m Member, keyID u
 		case err != nil:
 			return err
 		case !old.works():
-			return ErrKeyEnded
+			return errKeyEnded
 		case old.RotatedAt != nil:
-			return ErrKeyRotated
+			return errKeyRotated
 		}
 		if err := m.mayMake(old); err != nil {
 			return err
@@ -340,13 +340,13 @@ func lockKeys(ctx context.Context, tx pg.Tx, id uuid.UUID) (email string, err er
 	return email, pg.OrNone(err, ErrNotFound)
 }
 
-// roomForKey refuses one more key that works, with [ErrManyKeys].
+// roomForKey refuses one more key that works, with [errManyKeys].
 func roomForKey(ctx context.Context, tx pg.Tx, id uuid.UUID, now time.Time) error {
 	var n int
 	err := tx.QueryRow(ctx, `
 		SELECT count(*) FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, id, now).Scan(&n)
 	if err == nil && n >= maxKeys {
-		return ErrManyKeys
+		return errManyKeys
 	}
 	return err
 }

@@ -16,36 +16,36 @@ import (
 	"ajo/internal/secret"
 )
 
-// ResetLife is how long a reset code is valid. It is longer than the window of the limit on
+// resetLife is how long a reset code is valid. It is longer than the window of the limit on
 // requesting one: if strangers have used up the owner's limit, one of the codes that they caused is
 // still valid.
-const ResetLife = 30 * time.Minute
+const resetLife = 30 * time.Minute
 
 // Refusals of a change or reset of a password.
 var (
-	ErrOldPasswordMissing = errs.New(errs.Invalid, "oldPassword is required")
-	ErrNewPasswordMissing = errs.New(errs.Invalid, "newPassword is required")
-	ErrNewPasswordShort   = errs.New(errs.Invalid, "newPassword must be at least 8 characters")
-	ErrNewPasswordLong    = errs.New(errs.Invalid, "newPassword must be at most 128 characters")
-	ErrOldPassword        = errs.New(errs.Invalid, "oldPassword is wrong")
+	errOldPasswordMissing = errs.New(errs.Invalid, "oldPassword is required")
+	errNewPasswordMissing = errs.New(errs.Invalid, "newPassword is required")
+	errNewPasswordShort   = errs.New(errs.Invalid, "newPassword must be at least 8 characters")
+	errNewPasswordLong    = errs.New(errs.Invalid, "newPassword must be at most 128 characters")
+	errOldPassword        = errs.New(errs.Invalid, "oldPassword is wrong")
 	ErrResetCodeMissing   = errs.New(errs.Invalid, "code is required")
 )
 
 func checkNewPassword(password secret.Redacted) error {
-	return checkPassword(password, ErrNewPasswordMissing, ErrNewPasswordShort, ErrNewPasswordLong)
+	return checkPassword(password, errNewPasswordMissing, errNewPasswordShort, errNewPasswordLong)
 }
 
 // ChangePassword replaces a member's password and ends all its sessions except the one of token,
-// which calls it. The member gets an e-mail. [ErrOldPassword], and the errors of an invalid new
+// which calls it. The member gets an e-mail. [errOldPassword], and the errors of an invalid new
 // password.
 func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, m Member, token, old, fresh secret.Redacted, by audit.By) error {
 	if old.IsZero() {
-		return ErrOldPasswordMissing
+		return errOldPasswordMissing
 	}
 	if err := checkNewPassword(fresh); err != nil {
 		return err
 	}
-	was, err := s.checkOwnPassword(ctx, m.ID, old, ErrOldPassword)
+	was, err := s.checkOwnPassword(ctx, m.ID, old, errOldPassword)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, m Member, to
 			return err
 		}
 		if set.RowsAffected() == 0 { // it was changed meanwhile
-			return ErrOldPassword
+			return errOldPassword
 		}
 		if _, err = deleteSessions(ctx, tx, now, id, m.ID, token); err != nil {
 			return err
@@ -95,16 +95,16 @@ func (s *Service) checkOwnPassword(ctx context.Context, memberID uuid.UUID, pass
 
 // ForgotPassword sends a code to the owner of an address by e-mail; without an owner nothing is
 // sent. Anyone may call it: the answer and its time are the same. A code is too long to guess, and
-// each one is valid for [ResetLife], so requests of others do not harm the owner. [ErrEmail] for an
+// each one is valid for [resetLife], so requests of others do not harm the owner. [errEmail] for an
 // address that is too long to exist. (Decisions, "Onboarding, sessions, keys".)
 func (s *Service) ForgotPassword(ctx context.Context, email string) error {
 	long := utf8.RuneCountInString(email) > maxEmail
 	email = NormalizeEmail(email)
 	switch {
 	case email == "":
-		return ErrEmailMissing
+		return errEmailMissing
 	case long: // no such address exists, so the refusal reveals nothing
-		return ErrEmail
+		return errEmail
 	}
 	began := time.Now()
 	if err := s.mailReset(ctx, email); err != nil {
@@ -122,7 +122,7 @@ func (s *Service) mailReset(ctx context.Context, email string) error {
 		now := s.Clock.Now()
 		return tx.QueryRow(ctx, `
 			INSERT INTO password_resets (token_hash, email, created_at, expires_at) VALUES ($1, $2, $3, $4)
-			RETURNING EXISTS (SELECT FROM members m WHERE m.email = $2 AND `+joined+`)`, hash[:], email, now, now.Add(ResetLife)).Scan(&owned)
+			RETURNING EXISTS (SELECT FROM members m WHERE m.email = $2 AND `+joined+`)`, hash[:], email, now, now.Add(resetLife)).Scan(&owned)
 	})
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *Service) mailReset(ctx context.Context, email string) error {
 }
 
 // ResetPassword uses a reset code: it sets a new password, ends all sessions of the member and
-// opens one. Anyone may call it. [ErrCode] whatever is wrong with the code; [ErrSuspended], after
+// opens one. Anyone may call it. [errCode] whatever is wrong with the code; [ErrSuspended], after
 // which the code stays valid.
 //
 // A member with a second factor gets no session, and logs in with the new password and a code: the
@@ -147,7 +147,7 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 		return Session{}, err
 	}
 	if len(code.Reveal()) != tokenLength {
-		return Session{}, ErrCode
+		return Session{}, errCode
 	}
 	password, err := secret.HashPassword(ctx, fresh)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 		const owned = `FROM password_resets r JOIN members m ON m.email = r.email AND ` + joined + ` WHERE r.token_hash = $1 AND r.expires_at > $2`
 		var id uuid.UUID
 		if err := tx.QueryRow(ctx, `SELECT m.tenant_id `+owned, hash[:], now).Scan(&id); err != nil {
-			return pg.OrNone(err, ErrCode)
+			return pg.OrNone(err, errCode)
 		}
 		t, err := lockTenant(ctx, tx, id, forChange)
 		if err != nil {
@@ -168,7 +168,7 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 		}
 		// again, as it is under the lock: the code may be used, or the member removed
 		if err := tx.QueryRow(ctx, `SELECT `+memberColumns+` `+owned+` AND m.tenant_id = $3`, hash[:], now, id).Scan(t.Member.fields()...); err != nil {
-			return pg.OrNone(err, ErrCode)
+			return pg.OrNone(err, errCode)
 		}
 		if _, err := admit(t); err != nil {
 			return err

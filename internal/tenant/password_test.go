@@ -51,12 +51,12 @@ func TestChangePassword(t *testing.T) {
 		old, fresh string
 		want       error
 	}{
-		{"", "another horse", ErrOldPasswordMissing},
-		{"correct horse", "", ErrNewPasswordMissing},
-		{"correct horse", "1234567", ErrNewPasswordShort},
-		{"correct horse", strings.Repeat("p", 129), ErrNewPasswordLong},
-		{"wrong horse", "another horse", ErrOldPassword},
-		{strings.Repeat("p", 129), "another horse", ErrOldPassword},
+		{"", "another horse", errOldPasswordMissing},
+		{"correct horse", "", errNewPasswordMissing},
+		{"correct horse", "1234567", errNewPasswordShort},
+		{"correct horse", strings.Repeat("p", 129), errNewPasswordLong},
+		{"wrong horse", "another horse", errOldPassword},
+		{strings.Repeat("p", 129), "another horse", errOldPassword},
 	} {
 		err := b.ChangePassword(ctx, id, b.member(mine), mine.Token, secret.Redact(c.old), secret.Redact(c.fresh), bySession)
 		require.ErrorIs(t, err, c.want, "%q %q", c.old, c.fresh)
@@ -69,12 +69,12 @@ func TestChangePassword(t *testing.T) {
 	require.NoError(t, b.opens(mine), "the session that asks stays")
 	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
 	_, err := b.LoginByLink(ctx, link, netip.Addr{})
-	require.ErrorIs(t, err, ErrLoginLink)
+	require.ErrorIs(t, err, errLoginLink)
 	_, err = b.Login(ctx, email, password, secret.Redacted{}, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials)
 	b.login(email, fresh)
 	require.Contains(t, b.mail(email, 3).Subject, "password was changed")
-	require.ErrorIs(t, b.ChangePassword(ctx, id, b.member(mine), mine.Token, password, fresh, bySession), ErrOldPassword)
+	require.ErrorIs(t, b.ChangePassword(ctx, id, b.member(mine), mine.Token, password, fresh, bySession), errOldPassword)
 }
 
 func TestForgottenPassword(t *testing.T) {
@@ -83,20 +83,20 @@ func TestForgottenPassword(t *testing.T) {
 	const email = "ada@example.com"
 	id := b.verified(email)
 	stolen := b.login(email, password)
-	require.ErrorIs(t, b.ForgotPassword(ctx, " "), ErrEmailMissing)
+	require.ErrorIs(t, b.ForgotPassword(ctx, " "), errEmailMissing)
 	require.NoError(t, b.ForgotPassword(ctx, "nobody@example.com"))
-	require.ErrorIs(t, b.ForgotPassword(ctx, strings.Repeat("a", 300)+"@example.com"), ErrEmail)
+	require.ErrorIs(t, b.ForgotPassword(ctx, strings.Repeat("a", 300)+"@example.com"), errEmail)
 	require.NoError(t, b.ForgotPassword(ctx, " ADA@example.com"))
 	code := b.resetCode(email, 2)
 	require.Len(t, b.box.all(), 2, "to nobody else")
 	require.NotContains(t, testenv.Value[string](b.Env, `SELECT string_agg(r::text, '') FROM password_resets r`), code.Reveal())
 
-	for given, want := range map[string]error{"": ErrResetCodeMissing, "x": ErrCode, secret.NewToken().Reveal(): ErrCode} {
+	for given, want := range map[string]error{"": ErrResetCodeMissing, "x": errCode, secret.NewToken().Reveal(): errCode} {
 		_, err := b.ResetPassword(ctx, secret.Redact(given), fresh, netip.Addr{})
 		require.ErrorIs(t, err, want, "%q", given)
 	}
 	_, err := b.ResetPassword(ctx, code, secret.Redact("short"), netip.Addr{})
-	require.ErrorIs(t, err, ErrNewPasswordShort)
+	require.ErrorIs(t, err, errNewPasswordShort)
 	require.NoError(t, b.opens(stolen))
 
 	s, err := b.ResetPassword(ctx, code, fresh, netip.Addr{})
@@ -108,7 +108,7 @@ func TestForgottenPassword(t *testing.T) {
 	require.ErrorIs(t, err, ErrCredentials)
 	b.login(email, fresh)
 	_, err = b.ResetPassword(ctx, code, password, netip.Addr{})
-	require.ErrorIs(t, err, ErrCode, "once")
+	require.ErrorIs(t, err, errCode, "once")
 	require.Contains(t, b.mail(email, 3).Subject, "password was changed")
 }
 
@@ -124,18 +124,18 @@ func TestEveryMailedCodeIsGoodOnce(t *testing.T) {
 		require.NoError(t, b.ForgotPassword(ctx, email))
 		codes = append(codes, b.resetCode(email, i+2))
 	}
-	b.Clock.Advance(ResetLife - time.Microsecond)
+	b.Clock.Advance(resetLife - time.Microsecond)
 	_, err := b.ResetPassword(ctx, codes[0], fresh, netip.Addr{})
 	require.NoError(t, err)
 	_, err = b.ResetPassword(ctx, codes[2], password, netip.Addr{})
-	require.ErrorIs(t, err, ErrCode, "the others end with the sessions")
+	require.ErrorIs(t, err, errCode, "the others end with the sessions")
 
 	require.NoError(t, b.ForgotPassword(ctx, email))
 	// three codes, a notice, another code; the first mail was the sign-up's
 	late := b.resetCode(email, 6)
-	b.Clock.Advance(ResetLife)
+	b.Clock.Advance(resetLife)
 	_, err = b.ResetPassword(ctx, late, password, netip.Addr{})
-	require.ErrorIs(t, err, ErrCode)
+	require.ErrorIs(t, err, errCode)
 	require.NoError(t, b.ForgotPassword(ctx, "nobody@example.com"))
 	b.purge()
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM password_resets`), "what has expired is removed")
@@ -177,9 +177,9 @@ func TestSuspensionEndsSessions(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, b.opens(stolen), ErrUnauthorized)
 	_, err = b.LoginByLink(ctx, link, netip.Addr{})
-	require.ErrorIs(t, err, ErrLoginLink)
+	require.ErrorIs(t, err, errLoginLink)
 	_, err = b.ResetPassword(ctx, code, fresh, netip.Addr{})
-	require.ErrorIs(t, err, ErrCode)
+	require.ErrorIs(t, err, errCode)
 	require.NoError(t, b.opens(b.login(email, password)))
 }
 

@@ -23,11 +23,11 @@ const MaxApprovals = 10
 var (
 	ErrApprovals = errs.New(errs.Invalid, fmt.Sprintf("approvals must be a whole number from 0 to %d", MaxApprovals))
 	ErrThreshold = errs.New(errs.Invalid, "threshold and dayThreshold must be amounts in naira, zero or more")
-	ErrNoLine    = errs.New(errs.Invalid, "threshold or dayThreshold is required with approvals")
-	ErrHookAlone = errs.New(errs.Invalid, "approvals must be 1 or more with hook")
-	ErrWaitHours = errs.New(errs.Invalid, fmt.Sprintf("beneficiaryWaitHours must be a whole number from 0 to %d", MaxWaitHours))
-	ErrWaitAlone = errs.New(errs.Invalid, "threshold is required with beneficiaryWaitHours")
-	ErrNoOne     = errs.New(errs.Invalid, "approvals must be 1 or more with threshold or dayThreshold")
+	errNoLine    = errs.New(errs.Invalid, "threshold or dayThreshold is required with approvals")
+	errHookAlone = errs.New(errs.Invalid, "approvals must be 1 or more with hook")
+	errWaitHours = errs.New(errs.Invalid, fmt.Sprintf("beneficiaryWaitHours must be a whole number from 0 to %d", MaxWaitHours))
+	errWaitAlone = errs.New(errs.Invalid, "threshold is required with beneficiaryWaitHours")
+	errNoOne     = errs.New(errs.Invalid, "approvals must be 1 or more with threshold or dayThreshold")
 )
 
 // PayoutPolicy says which payouts of a tenant its members must approve. It holds for those that
@@ -83,15 +83,15 @@ func (p PayoutPolicy) Check() error {
 	case p.Approvals < 0 || p.Approvals > MaxApprovals:
 		return ErrApprovals
 	case p.Approvals > 0 && !line:
-		return ErrNoLine
+		return errNoLine
 	case p.Approvals == 0 && line:
-		return ErrNoOne
+		return errNoOne
 	case p.Approvals == 0 && p.Hook != nil:
-		return ErrHookAlone
+		return errHookAlone
 	case p.WaitHours < 0 || p.WaitHours > MaxWaitHours:
-		return ErrWaitHours
+		return errWaitHours
 	case p.WaitHours > 0 && p.Threshold == nil:
-		return ErrWaitAlone
+		return errWaitAlone
 	}
 	return nil
 }

@@ -12,10 +12,10 @@ import (
 // Prove has the member of a session show once more who is there, before money leaves: by the
 // password or, where the member has a second factor, by a code of it or a recovery code, which is
 // used up. So a session that was left open is not enough. A refusal is recorded as that of a
-// sign-in is. [ErrPasswordMissing], [ErrPassword]; [ErrResetCodeMissing], [ErrWrongCode].
+// sign-in is. [errPasswordMissing], [ErrPassword]; [ErrResetCodeMissing], [errWrongCode].
 func (s *Service) Prove(ctx context.Context, t Tenant, password, code secret.Redacted, from netip.Addr) error {
 	err := s.prove(ctx, t.Member, password, code, from)
-	if refusal := errs.As(err); refusal == ErrPassword || refusal == ErrWrongCode {
+	if refusal := errs.As(err); refusal == ErrPassword || refusal == errWrongCode {
 		s.noteRefusal(t.ID, t.Member.Email, from)
 	}
 	return err
@@ -24,7 +24,7 @@ func (s *Service) Prove(ctx context.Context, t Tenant, password, code secret.Red
 func (s *Service) prove(ctx context.Context, m Member, password, code secret.Redacted, from netip.Addr) error {
 	if !m.TOTP {
 		if password.IsZero() {
-			return ErrPasswordMissing
+			return errPasswordMissing
 		}
 		_, err := s.checkOwnPassword(ctx, m.ID, password, ErrPassword)
 		return err
@@ -36,7 +36,7 @@ func (s *Service) prove(ctx context.Context, m Member, password, code secret.Red
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
 		var right bool
 		if right, left, err = s.spend(ctx, tx, m.ID, code, s.Clock.Now()); err == nil && !right {
-			err = ErrWrongCode
+			err = errWrongCode
 		}
 		return err
 	})

@@ -24,16 +24,16 @@ func TestProve(t *testing.T) {
 		return b.Prove(ctx, tn, password, code, netip.Addr{})
 	}
 	none := secret.Redacted{}
-	require.ErrorIs(t, prove(none, none), ErrPasswordMissing)
+	require.ErrorIs(t, prove(none, none), errPasswordMissing)
 	require.ErrorIs(t, prove(secret.Redact("wrong horse"), none), ErrPassword)
 	require.NoError(t, prove(password, none))
 
 	shared, codes := b.secondFactor(s.id, s.owner)
 	b.mail("ada@example.com", 2)
 	require.ErrorIs(t, prove(password, none), ErrResetCodeMissing)
-	require.ErrorIs(t, prove(password, wrong(b.totp(shared, 1))), ErrWrongCode)
+	require.ErrorIs(t, prove(password, wrong(b.totp(shared, 1))), errWrongCode)
 	require.NoError(t, prove(none, b.totp(shared, 1)))
-	require.ErrorIs(t, prove(none, b.totp(shared, 1)), ErrWrongCode, "replayed")
+	require.ErrorIs(t, prove(none, b.totp(shared, 1)), errWrongCode, "replayed")
 	require.NoError(t, prove(none, codes[0]))
 	require.Contains(t, b.mail("ada@example.com", 3).Text, "Unused codes: 9.")
 	last := recoveryHash(codes[1])

@@ -31,13 +31,13 @@ const codeLife = 10 * time.Minute
 // Refusals of a registration.
 var (
 	ErrNameMissing     = errs.New(errs.Invalid, "name is required")
-	ErrNameLong        = errs.New(errs.Invalid, "name must be at most 200 characters")
-	ErrNameControl     = errs.New(errs.Invalid, "name must not contain control characters")
-	ErrEmailMissing    = errs.New(errs.Invalid, "email is required")
-	ErrEmail           = errs.New(errs.Invalid, "email is invalid")
-	ErrPasswordMissing = errs.New(errs.Invalid, "password is required")
-	ErrPasswordShort   = errs.New(errs.Invalid, "password must be at least 8 characters")
-	ErrPasswordLong    = errs.New(errs.Invalid, "password must be at most 128 characters")
+	errNameLong        = errs.New(errs.Invalid, "name must be at most 200 characters")
+	errNameControl     = errs.New(errs.Invalid, "name must not contain control characters")
+	errEmailMissing    = errs.New(errs.Invalid, "email is required")
+	errEmail           = errs.New(errs.Invalid, "email is invalid")
+	errPasswordMissing = errs.New(errs.Invalid, "password is required")
+	errPasswordShort   = errs.New(errs.Invalid, "password must be at least 8 characters")
+	errPasswordLong    = errs.New(errs.Invalid, "password must be at most 128 characters")
 )
 
 // Registration is a request for a tenant (specification, POST /register).
@@ -64,7 +64,7 @@ func (n *Registration) check() (err error) {
 	if err := checkEmail(n.Email, emailLong); err != nil {
 		return err
 	}
-	return checkPassword(n.Password, ErrPasswordMissing, ErrPasswordShort, ErrPasswordLong)
+	return checkPassword(n.Password, errPasswordMissing, errPasswordShort, errPasswordLong)
 }
 
 // checkName returns a name without surrounding blanks, which count for its length.
@@ -74,9 +74,9 @@ func checkName(raw string) (string, error) {
 	case name == "":
 		return name, ErrNameMissing
 	case utf8.RuneCountInString(raw) > maxName:
-		return name, ErrNameLong
+		return name, errNameLong
 	case strings.ContainsFunc(name, unicode.IsControl):
-		return name, ErrNameControl
+		return name, errNameControl
 	}
 	return name, nil
 }
@@ -86,9 +86,9 @@ func checkEmail(email string, long bool) error {
 	local, _, _ := strings.Cut(email, "@")
 	switch {
 	case email == "":
-		return ErrEmailMissing
+		return errEmailMissing
 	case long, len(local) > maxLocal, !emailForm.MatchString(email):
-		return ErrEmail
+		return errEmail
 	}
 	return nil
 }

@@ -28,24 +28,24 @@ func TestRegisterRefusals(t *testing.T) {
 	}{
 		{"", "a@example.com", "12345678", ErrNameMissing},
 		{" \t ", "a@example.com", "12345678", ErrNameMissing},
-		{strings.Repeat("ọ", 201), "a@example.com", "12345678", ErrNameLong},
-		{"A\nB", "a@example.com", "12345678", ErrNameControl},
-		{"A", "", "12345678", ErrEmailMissing},
-		{"A", "a", "12345678", ErrEmail},
-		{"A", "a@b", "12345678", ErrEmail},
-		{"A", "a b@example.com", "12345678", ErrEmail},
-		{"A", "a@example.com\r\nBcc: x@example.com", "12345678", ErrEmail},
-		{"A", "Ada <a@example.com>", "12345678", ErrEmail},
-		{"A", "a@example.com, b@example.com", "12345678", ErrEmail},
-		{"A", "a..b@example.com", "12345678", ErrEmail},
-		{"A", "a@-example.com", "12345678", ErrEmail},
-		{"A", "a@exämple.com", "12345678", ErrEmail},
-		{"A", strings.Repeat("a", 65) + "@example.com", "12345678", ErrEmail},
-		{"A", "a@" + strings.Repeat("a.", 126) + "com", "12345678", ErrEmail},
-		{"A", "a@example.com", "", ErrPasswordMissing},
-		{"A", "a@example.com", "1234567", ErrPasswordShort},
-		{"A", "a@example.com", "ọọọọọọọ", ErrPasswordShort},
-		{"A", "a@example.com", strings.Repeat("p", 129), ErrPasswordLong},
+		{strings.Repeat("ọ", 201), "a@example.com", "12345678", errNameLong},
+		{"A\nB", "a@example.com", "12345678", errNameControl},
+		{"A", "", "12345678", errEmailMissing},
+		{"A", "a", "12345678", errEmail},
+		{"A", "a@b", "12345678", errEmail},
+		{"A", "a b@example.com", "12345678", errEmail},
+		{"A", "a@example.com\r\nBcc: x@example.com", "12345678", errEmail},
+		{"A", "Ada <a@example.com>", "12345678", errEmail},
+		{"A", "a@example.com, b@example.com", "12345678", errEmail},
+		{"A", "a..b@example.com", "12345678", errEmail},
+		{"A", "a@-example.com", "12345678", errEmail},
+		{"A", "a@exämple.com", "12345678", errEmail},
+		{"A", strings.Repeat("a", 65) + "@example.com", "12345678", errEmail},
+		{"A", "a@" + strings.Repeat("a.", 126) + "com", "12345678", errEmail},
+		{"A", "a@example.com", "", errPasswordMissing},
+		{"A", "a@example.com", "1234567", errPasswordShort},
+		{"A", "a@example.com", "ọọọọọọọ", errPasswordShort},
+		{"A", "a@example.com", strings.Repeat("p", 129), errPasswordLong},
 	} {
 		_, err := b.Register(context.Background(), Registration{Name: c.name, Email: c.email, Password: secret.Redact(c.password)})
 		require.ErrorIs(t, err, c.want, "%q %q", c.name, c.email)
@@ -82,7 +82,7 @@ func TestRegisterAgainWhileUnverified(t *testing.T) {
 	first := b.register("ada@example.com")
 	for range 6 {
 		_, err := b.VerifyEmail(ctx, first.String(), wrong(b.code("ada@example.com", 1)))
-		require.ErrorIs(t, err, ErrCode)
+		require.ErrorIs(t, err, errCode)
 	}
 	b.Clock.Advance(time.Second) // the newest of two registrations is told by its time
 	again, err := b.Register(ctx, Registration{Name: "New name", Email: "ADA@example.com", Password: secret.Redact("another password")})
@@ -119,7 +119,7 @@ func TestRegisterATakenAddress(t *testing.T) {
 
 	require.Equal(t, before, testenv.Value[string](b.Env, all, id), "nothing about the account changes")
 	_, err = b.VerifyEmail(ctx, answer.String(), secret.Redact("123456"))
-	require.ErrorIs(t, err, ErrCode)
+	require.ErrorIs(t, err, errCode)
 	testenv.Eventually(t, 10*time.Second, "three mails", func() bool { return len(b.box.all()) == n+3 })
 	var toOwner int
 	for _, m := range b.box.all()[n:] {
@@ -146,7 +146,7 @@ func TestLoginAfterRegisteringTellsNothing(t *testing.T) {
 			_, err := b.Register(ctx, Registration{Name: "Eve", Email: email, Password: secret.Redact(password)})
 			require.NoError(t, err)
 			_, err = b.Login(ctx, email, secret.Redact(password), secret.Redacted{}, netip.Addr{})
-			require.ErrorIs(t, err, ErrUnverified, email)
+			require.ErrorIs(t, err, errUnverified, email)
 			b.Clock.Advance(time.Second)
 		}
 		_, err := b.Login(ctx, email, secret.Redact("first horse"), secret.Redacted{}, netip.Addr{})

@@ -38,7 +38,7 @@ var Scopes = []Scope{
 }
 
 // Refusals of a list of scopes.
-var ErrScopes = errs.New(errs.Invalid, "scopes must name at least one scope")
+var errScopes = errs.New(errs.Invalid, "scopes must name at least one scope")
 
 // readScopes checks the scopes of a new key; one that is named twice counts once.
 func readScopes(names []string) ([]Scope, error) {
@@ -54,7 +54,7 @@ func readScopes(names []string) ([]Scope, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, ErrScopes
+		return nil, errScopes
 	}
 	return out, nil
 }

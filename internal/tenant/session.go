@@ -15,8 +15,8 @@ import (
 	"ajo/internal/secret"
 )
 
-// ErrSessionNotFound refuses a session that the member may not see, or that has expired.
-var ErrSessionNotFound = errs.New(errs.NotFound, "session not found")
+// errSessionNotFound refuses a session that the member may not see, or that has expired.
+var errSessionNotFound = errs.New(errs.NotFound, "session not found")
 
 // SessionRecord is a session as members see it. Its token is no part of it.
 type SessionRecord struct {
@@ -56,12 +56,12 @@ func (s *Service) Sessions(ctx context.Context, t Tenant, token secret.Redacted,
 }
 
 // EndSession ends one of the sessions that [Service.Sessions] lists, at once; one that has ended
-// stays as it is. [ErrSessionNotFound].
+// stays as it is. [errSessionNotFound].
 func (s *Service) EndSession(ctx context.Context, t Tenant, token secret.Redacted, sessionID uuid.UUID, by audit.By) (out SessionRecord, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		args := s.sessionArgs(t, token)
 		args["id"] = sessionID
-		if out, err = pg.One(ctx, tx, pgx.RowToStructByPos[SessionRecord], ErrSessionNotFound, sessionColumns+` AND s.id = @id FOR NO KEY UPDATE OF s`, args); err != nil || out.EndedAt != nil {
+		if out, err = pg.One(ctx, tx, pgx.RowToStructByPos[SessionRecord], errSessionNotFound, sessionColumns+` AND s.id = @id FOR NO KEY UPDATE OF s`, args); err != nil || out.EndedAt != nil {
 			return err
 		}
 		now := s.Clock.Now()

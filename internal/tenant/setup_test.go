@@ -166,7 +166,7 @@ func oneWins(t *testing.T, n int, call func(i int) error) {
 			won++
 			continue
 		}
-		require.ErrorIs(t, err, ErrCode)
+		require.ErrorIs(t, err, errCode)
 	}
 	require.Equal(t, 1, won)
 }

@@ -15,8 +15,8 @@ const shadowDomain = "@shadow.invalid"
 
 // Why a service does not start with a database.
 var (
-	ErrLiveDatabase = errors.New("it has live tenants: the sandbox needs a database of its own")
-	ErrTestDatabase = errors.New("it is the sandbox's, which has no live tenants")
+	errLiveDatabase = errors.New("it has live tenants: the sandbox needs a database of its own")
+	errTestDatabase = errors.New("it is the sandbox's, which has no live tenants")
 )
 
 // CheckDatabase refuses a database of the other mode: live tenants in the sandbox, and shadow
@@ -29,9 +29,9 @@ func CheckDatabase(ctx context.Context, q pg.Querier, sandbox bool) error {
 	case err != nil:
 		return err
 	case sandbox && live:
-		return ErrLiveDatabase
+		return errLiveDatabase
 	case !sandbox && shadow:
-		return ErrTestDatabase
+		return errTestDatabase
 	}
 	return nil
 }

@@ -62,14 +62,14 @@ func TestTheFirstVerifiedRegistrationOwnsTheAddress(t *testing.T) {
 				continue
 			}
 			_, err := b.VerifyEmail(ctx, id.String(), code)
-			require.ErrorIs(t, err, ErrCode, "registration %d, code %d", i, j)
+			require.ErrorIs(t, err, errCode, "registration %d, code %d", i, j)
 		}
 	}
 	_, err := b.VerifyEmail(ctx, ids[1].String(), codes[1])
 	require.NoError(t, err)
 	for _, i := range []int{0, 2} {
 		_, err = b.VerifyEmail(ctx, ids[i].String(), codes[i])
-		require.ErrorIs(t, err, ErrCode, "registration %d has ended", i)
+		require.ErrorIs(t, err, errCode, "registration %d has ended", i)
 	}
 	require.Equal(t, ids[1], testenv.Value[uuid.UUID](b.Env, `SELECT id FROM tenants WHERE email = $1`, email))
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM pending_registrations WHERE id = $1 AND (password_hash <> '' OR code_hash IS NOT NULL)`, ids[1]),
@@ -132,7 +132,7 @@ func TestOldRegistrationsAreRemoved(t *testing.T) {
 	b.register("ada@example.com")
 	b.Clock.Advance(registrationLife - time.Microsecond)
 	_, err := b.Login(ctx, "ada@example.com", password, secret.Redacted{}, netip.Addr{})
-	require.ErrorIs(t, err, ErrUnverified)
+	require.ErrorIs(t, err, errUnverified)
 	b.Clock.Advance(time.Microsecond)
 	_, err = b.Login(ctx, "ada@example.com", password, secret.Redacted{}, netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials)

@@ -21,21 +21,21 @@ const recoveryCodes = 10
 
 // Refusals of a second factor.
 var (
-	ErrCodeNeeded   = errs.New(errs.Unauthorized, "code is required")
-	ErrSecondFactor = errs.New(errs.Unauthorized, "invalid code")
-	ErrWrongCode    = errs.New(errs.Invalid, "code is wrong")
-	ErrTOTPOn       = errs.New(errs.Unprocessable, "two-factor authentication is already on")
+	errCodeNeeded   = errs.New(errs.Unauthorized, "code is required")
+	errSecondFactor = errs.New(errs.Unauthorized, "invalid code")
+	errWrongCode    = errs.New(errs.Invalid, "code is wrong")
+	errTOTPOn       = errs.New(errs.Unprocessable, "two-factor authentication is already on")
 	ErrTOTPOff      = errs.New(errs.Unprocessable, "two-factor authentication is not on")
-	ErrTOTPNone     = errs.New(errs.Unprocessable, "two-factor authentication is not being set up")
-	ErrTOTPNeeded   = errs.New(errs.Forbidden, "set up two-factor authentication first")
-	ErrTOTPKept     = errs.New(errs.Unprocessable, "two-factor authentication is required for this role")
+	errTOTPNone     = errs.New(errs.Unprocessable, "two-factor authentication is not being set up")
+	errTOTPNeeded   = errs.New(errs.Forbidden, "set up two-factor authentication first")
+	errTOTPKept     = errs.New(errs.Unprocessable, "two-factor authentication is required for this role")
 )
 
 // Complete refuses a session of a member who must have a second factor, and has none yet, with
-// [ErrTOTPNeeded].
+// [errTOTPNeeded].
 func (t Tenant) Complete() error {
 	if t.TOTPRequired && !t.Member.TOTP && (t.Member.Role == Owner || t.Member.Role == Finance) {
-		return ErrTOTPNeeded
+		return errTOTPNeeded
 	}
 	return nil
 }
@@ -46,10 +46,10 @@ func totpPlace(memberID uuid.UUID) secret.Place {
 
 // SetUpTOTP gives a member a new secret for an authenticator, in place of one that was not
 // confirmed. It takes the password, so that a session that was left open is not enough. A member's
-// own session only. [ErrPasswordMissing], [ErrPassword]; [ErrTOTPOn].
+// own session only. [errPasswordMissing], [ErrPassword]; [errTOTPOn].
 func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, password secret.Redacted, by audit.By) (out totp.Setup, err error) {
 	if password.IsZero() {
-		return out, ErrPasswordMissing
+		return out, errPasswordMissing
 	}
 	if _, err := s.checkOwnPassword(ctx, m.ID, password, ErrPassword); err != nil {
 		return out, err
@@ -68,7 +68,7 @@ func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, passwor
 		case err != nil:
 			return err
 		case set.RowsAffected() == 0:
-			return ErrTOTPOn
+			return errTOTPOn
 		}
 		return audit.Write(ctx, tx, now, by.Entry("totp.set-up", memberTarget(m.ID), nil).Of(id))
 	})
@@ -80,7 +80,7 @@ func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, passwor
 
 // ConfirmTOTP turns the second factor on, by a code of the authenticator, and returns the recovery
 // codes, once: each opens a session in the place of one code. The member gets an e-mail. A member's
-// own session only. [ErrWrongCode]; [ErrTOTPNone], [ErrTOTPOn].
+// own session only. [errWrongCode]; [errTOTPNone], [errTOTPOn].
 func (s *Service) ConfirmTOTP(ctx context.Context, id uuid.UUID, m Member, code secret.Redacted, by audit.By) (codes []secret.Redacted, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		codes = nil
@@ -93,16 +93,16 @@ func (s *Service) ConfirmTOTP(ctx context.Context, id uuid.UUID, m Member, code 
 		case err != nil:
 			return err
 		case f.on:
-			return ErrTOTPOn
+			return errTOTPOn
 		case f.sealed == nil:
-			return ErrTOTPNone
+			return errTOTPNone
 		}
 		step, err := s.stepOf(m.ID, f, code, now)
 		switch {
 		case err != nil:
 			return err
 		case step == 0:
-			return ErrWrongCode
+			return errWrongCode
 		}
 		if _, err := tx.Exec(ctx, `UPDATE members SET totp_confirmed_at = $2, totp_last_step = $3 WHERE id = $1`, m.ID, now, step); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (s *Service) ConfirmTOTP(ctx context.Context, id uuid.UUID, m Member, code 
 }
 
 // EndTOTP turns a member's second factor off, by a code of it or a recovery code. The member gets
-// an e-mail. A member's own session only. [ErrWrongCode], [ErrTOTPOff]; [ErrTOTPKept] where the
+// an e-mail. A member's own session only. [errWrongCode], [ErrTOTPOff]; [errTOTPKept] where the
 // tenant requires it.
 func (s *Service) EndTOTP(ctx context.Context, t Tenant, code secret.Redacted, by audit.By) error {
 	m := t.Member
@@ -144,14 +144,14 @@ func (s *Service) EndTOTP(ctx context.Context, t Tenant, code secret.Redacted, b
 		}
 		locked.Member, locked.Member.TOTP = m, false
 		if locked.Complete() != nil {
-			return ErrTOTPKept
+			return errTOTPKept
 		}
 		right, _, err := s.spend(ctx, tx, m.ID, code, now)
 		switch {
 		case err != nil:
 			return err
 		case !right:
-			return ErrWrongCode
+			return errWrongCode
 		}
 		if err := clearTOTP(ctx, tx, m.ID); err != nil {
 			return err

@@ -59,9 +59,9 @@ func TestSecondFactorIsSetUp(t *testing.T) {
 	s := b.shop("ada@example.com")
 	m := b.member(s.owner)
 	_, err := b.ConfirmTOTP(ctx, s.id, m, secret.Redact("000000"), bySession)
-	require.ErrorIs(t, err, ErrTOTPNone)
+	require.ErrorIs(t, err, errTOTPNone)
 	_, err = b.SetUpTOTP(ctx, s.id, m, secret.Redacted{}, bySession)
-	require.ErrorIs(t, err, ErrPasswordMissing)
+	require.ErrorIs(t, err, errPasswordMissing)
 	_, err = b.SetUpTOTP(ctx, s.id, m, secret.Redact("wrong horse"), bySession)
 	require.ErrorIs(t, err, ErrPassword)
 	first, err := b.SetUpTOTP(ctx, s.id, m, password, bySession)
@@ -74,14 +74,14 @@ func TestSecondFactorIsSetUp(t *testing.T) {
 	require.Equal(t, []string{set.Secret.Reveal(), "Ada Stores"}, []string{u.Query().Get("secret"), u.Query().Get("issuer")})
 	require.NoError(t, b.loginWith("ada@example.com", secret.Redacted{}), "it does not count yet")
 	_, err = b.ConfirmTOTP(ctx, s.id, m, b.totp(first.Secret, 0), bySession)
-	require.ErrorIs(t, err, ErrWrongCode)
+	require.ErrorIs(t, err, errWrongCode)
 	codes, err := b.ConfirmTOTP(ctx, s.id, m, b.totp(set.Secret, 0), bySession)
 	require.NoError(t, err)
 	require.Len(t, codes, recoveryCodes)
 	_, err = b.ConfirmTOTP(ctx, s.id, m, b.totp(set.Secret, 0), bySession)
-	require.ErrorIs(t, err, ErrTOTPOn)
+	require.ErrorIs(t, err, errTOTPOn)
 	_, err = b.SetUpTOTP(ctx, s.id, m, password, bySession)
-	require.ErrorIs(t, err, ErrTOTPOn)
+	require.ErrorIs(t, err, errTOTPOn)
 	require.True(t, b.member(s.owner).TOTP)
 	b.mail("ada@example.com", 2)
 	stored := testenv.Value[string](b.Env, `SELECT string_agg(m::text, '') || encode(string_agg(m.totp_secret, ''), 'escape') || (SELECT string_agg(r::text, '') FROM recovery_codes r) FROM members m`)
@@ -98,22 +98,22 @@ func TestLoginAsksForACode(t *testing.T) {
 	dev, _ := s.joined("dev@example.com", Developer)
 	shared, _ := b.secondFactor(s.id, s.owner)
 	login := func(code secret.Redacted) error { return b.loginWith("ada@example.com", code) }
-	require.ErrorIs(t, login(secret.Redacted{}), ErrCodeNeeded)
+	require.ErrorIs(t, login(secret.Redacted{}), errCodeNeeded)
 	_, err := b.Login(context.Background(), "ada@example.com", secret.Redact("wrong horse"), b.totp(shared, 0), netip.Addr{})
 	require.ErrorIs(t, err, ErrCredentials, "a code alone opens nothing, and is not used up")
 	for _, wrong := range []secret.Redacted{b.totp(shared, -2), b.totp(shared, 2), secret.Redact("12345"), secret.Redact("abcdef"), secret.Redact("aaaa-aaaa-aaaa-aaaa")} {
-		require.ErrorIs(t, login(wrong), ErrSecondFactor)
+		require.ErrorIs(t, login(wrong), errSecondFactor)
 	}
 	before := b.totp(shared, -1)
 	require.NoError(t, login(before), "a clock that is one step late")
-	require.ErrorIs(t, login(before), ErrSecondFactor, "replayed")
+	require.ErrorIs(t, login(before), errSecondFactor, "replayed")
 	require.NoError(t, login(b.totp(shared, 0)))
-	require.ErrorIs(t, login(b.totp(shared, 0)), ErrSecondFactor, "replayed")
-	require.ErrorIs(t, login(before), ErrSecondFactor, "an earlier one")
+	require.ErrorIs(t, login(b.totp(shared, 0)), errSecondFactor, "replayed")
+	require.ErrorIs(t, login(before), errSecondFactor, "an earlier one")
 	early := b.totp(shared, 1)
 	require.NoError(t, login(early), "a clock that is one step early")
 	b.Env.Clock.Advance(totpStep)
-	require.ErrorIs(t, login(early), ErrSecondFactor, "the same code in its own step")
+	require.ErrorIs(t, login(early), errSecondFactor, "the same code in its own step")
 	require.NoError(t, b.loginWith(dev.Email, secret.Redacted{}), "others log in as before")
 	testenv.Eventually(t, 10*time.Second, "refused sign-ins in the audit log", func() bool {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'session.refused'`) >= 3
@@ -139,7 +139,7 @@ func atOnce(t *testing.T, n int, call func() error) (won int) {
 			won++
 			continue
 		}
-		require.ErrorIs(t, err, ErrSecondFactor)
+		require.ErrorIs(t, err, errSecondFactor)
 	}
 	return won
 }
@@ -152,10 +152,10 @@ func TestRecoveryCodesWorkOnce(t *testing.T) {
 	_, foreign := b.secondFactor(s.id, bayo)
 	_, codes := b.secondFactor(s.id, s.owner)
 	login := func(code secret.Redacted) error { return b.loginWith("ada@example.com", code) }
-	require.ErrorIs(t, login(foreign[0]), ErrSecondFactor, "another member's")
+	require.ErrorIs(t, login(foreign[0]), errSecondFactor, "another member's")
 	require.Equal(t, 1, atOnce(t, 4, func() error { return login(codes[0]) }))
 	require.NoError(t, login(secret.Redact(" "+strings.ToUpper(strings.ReplaceAll(codes[1].Reveal(), "-", " ")))), "as people type")
-	require.ErrorIs(t, login(codes[1]), ErrSecondFactor)
+	require.ErrorIs(t, login(codes[1]), errSecondFactor)
 	require.Equal(t, recoveryCodes-2, testenv.Value[int](b.Env, `SELECT count(*) FROM recovery_codes r JOIN members m ON m.id = r.member_id WHERE m.role = 'owner'`))
 	testenv.Eventually(t, 10*time.Second, "a mail for each", func() bool {
 		n := 0
@@ -168,7 +168,7 @@ func TestRecoveryCodesWorkOnce(t *testing.T) {
 	})
 	tn, err := b.Session(ctx, s.owner.Token)
 	require.NoError(t, err)
-	require.ErrorIs(t, b.EndTOTP(ctx, tn, codes[1], bySession), ErrWrongCode)
+	require.ErrorIs(t, b.EndTOTP(ctx, tn, codes[1], bySession), errWrongCode)
 	require.NoError(t, b.EndTOTP(ctx, tn, codes[2], bySession))
 	require.ErrorIs(t, b.EndTOTP(ctx, tn, codes[3], bySession), ErrTOTPOff)
 	require.NoError(t, login(secret.Redacted{}))
@@ -188,7 +188,7 @@ func TestResetOpensNoSessionPastASecondFactor(t *testing.T) {
 	require.True(t, out.Token.IsZero())
 	require.ErrorIs(t, b.opens(s.owner), ErrUnauthorized)
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE tenant_id = $1 AND ended_at IS NULL`, s.id))
-	require.ErrorIs(t, b.loginWith("ada@example.com", secret.Redacted{}), ErrCodeNeeded)
+	require.ErrorIs(t, b.loginWith("ada@example.com", secret.Redacted{}), errCodeNeeded)
 	require.NoError(t, b.loginWith("ada@example.com", b.totp(shared, 0)))
 }
 
@@ -207,14 +207,14 @@ func TestTenantRequiresASecondFactor(t *testing.T) {
 		require.NoError(t, b.RequireTOTP(ctx, s.id, true, bySession))
 	}
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'totp.required'`))
-	require.ErrorIs(t, complete(s.owner), ErrTOTPNeeded)
-	require.ErrorIs(t, complete(fin), ErrTOTPNeeded)
+	require.ErrorIs(t, complete(s.owner), errTOTPNeeded)
+	require.ErrorIs(t, complete(fin), errTOTPNeeded)
 	require.NoError(t, complete(dev))
 	_, codes := b.secondFactor(s.id, fin)
 	require.NoError(t, complete(fin))
 	tn, err := b.Session(ctx, fin.Token)
 	require.NoError(t, err)
-	require.ErrorIs(t, b.EndTOTP(ctx, tn, codes[0], bySession), ErrTOTPKept)
+	require.ErrorIs(t, b.EndTOTP(ctx, tn, codes[0], bySession), errTOTPKept)
 	require.NoError(t, b.RequireTOTP(ctx, s.id, false, bySession))
 	require.NoError(t, b.EndTOTP(ctx, tn, codes[0], bySession), "it was not used up")
 	require.NoError(t, complete(s.owner))

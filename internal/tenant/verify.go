@@ -28,14 +28,14 @@ const maxCodeTries = 5
 
 // Refusals of a code check.
 var (
-	ErrTenantIDMissing = errs.New(errs.Invalid, "tenantId is required")
-	ErrOTPMissing      = errs.New(errs.Invalid, "otp is required")
-	ErrCode            = errs.New(errs.Invalid, "invalid or expired code")
+	errTenantIDMissing = errs.New(errs.Invalid, "tenantId is required")
+	errOTPMissing      = errs.New(errs.Invalid, "otp is required")
+	errCode            = errs.New(errs.Invalid, "invalid or expired code")
 )
 
 // VerifyEmail checks the one-time code of a registration, makes the registration the tenant, and
 // returns its first API key. Anyone may call it; tenantID is the text that the client sent.
-// [ErrCode] whatever is wrong: the code, its age, its tries, the id, or an address that has an
+// [errCode] whatever is wrong: the code, its age, its tries, the id, or an address that has an
 // owner, which is its first registration that was verified.
 //
 // A try is counted in the transaction that reads the code, with the row locked: of any number of
@@ -43,14 +43,14 @@ var (
 // /auth/verify-email.)
 func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.Redacted) (secret.APIKey, error) {
 	if tenantID == "" {
-		return secret.APIKey{}, ErrTenantIDMissing
+		return secret.APIKey{}, errTenantIDMissing
 	}
 	if otp.IsZero() {
-		return secret.APIKey{}, ErrOTPMissing
+		return secret.APIKey{}, errOTPMissing
 	}
 	id, err := uuid.Parse(tenantID)
 	if err != nil {
-		return secret.APIKey{}, ErrCode
+		return secret.APIKey{}, errCode
 	}
 	began := time.Now()
 	key := s.KeyKind.New()
@@ -92,7 +92,7 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 		// at the next millisecond from their own start, which would show the difference again; a
 		// random part hides it for more calls than the limits allow.
 		_ = clock.Sleep(ctx, refusalTime+rand.N(refusalSpread)-time.Since(began))
-		return secret.APIKey{}, ErrCode
+		return secret.APIKey{}, errCode
 	}
 	failpoint.At("tenant/after-verify-commit")
 	return key, nil

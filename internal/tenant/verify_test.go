@@ -44,7 +44,7 @@ func TestVerifyEmail(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, id, got.ID)
 	_, err = b.VerifyEmail(ctx, id.String(), code)
-	require.ErrorIs(t, err, ErrCode, "a code works once")
+	require.ErrorIs(t, err, errCode, "a code works once")
 	require.Equal(t, key.Suffix(), testenv.Value[string](b.Env, `SELECT suffix FROM api_keys WHERE tenant_id = $1 AND main`, id))
 	require.True(t, testenv.Value[bool](b.Env, `SELECT setting = reset_val FROM pg_settings WHERE name = 'synchronous_commit'`), "no connection is left asynchronous")
 }
@@ -60,15 +60,15 @@ func TestVerifyEmailRefusals(t *testing.T) {
 		otp  secret.Redacted
 		want error
 	}{
-		"no tenant":      {"", code, ErrTenantIDMissing},
-		"no code":        {id.String(), secret.Redacted{}, ErrOTPMissing},
-		"not an id":      {"ada", code, ErrCode},
-		"NUL":            {"\x00", code, ErrCode},
-		"unknown tenant": {uuid.NewString(), code, ErrCode},
-		"another tenant": {other.String(), code, ErrCode},
-		"wrong":          {id.String(), wrong(code), ErrCode},
-		"too long":       {id.String(), secret.Redact(code.Reveal() + "0"), ErrCode},
-		"with space":     {id.String(), secret.Redact(" " + code.Reveal()), ErrCode},
+		"no tenant":      {"", code, errTenantIDMissing},
+		"no code":        {id.String(), secret.Redacted{}, errOTPMissing},
+		"not an id":      {"ada", code, errCode},
+		"NUL":            {"\x00", code, errCode},
+		"unknown tenant": {uuid.NewString(), code, errCode},
+		"another tenant": {other.String(), code, errCode},
+		"wrong":          {id.String(), wrong(code), errCode},
+		"too long":       {id.String(), secret.Redact(code.Reveal() + "0"), errCode},
+		"with space":     {id.String(), secret.Redact(" " + code.Reveal()), errCode},
 	} {
 		if name == "another tenant" && b.code("bayo@example.com", 1).Equal(code) {
 			continue // one in a million
@@ -87,7 +87,7 @@ func TestCodeEnds(t *testing.T) {
 	id := b.register("ada@example.com")
 	b.Clock.Advance(10 * time.Minute)
 	_, err := b.VerifyEmail(ctx, id.String(), b.code("ada@example.com", 1))
-	require.ErrorIs(t, err, ErrCode)
+	require.ErrorIs(t, err, errCode)
 
 	other := b.register("bayo@example.com")
 	b.Clock.Advance(10*time.Minute - time.Second)
@@ -104,7 +104,7 @@ func TestCodeIsBoundToItsTenant(t *testing.T) {
 	b.Exec(`UPDATE pending_registrations SET code_hash = (SELECT code_hash FROM pending_registrations WHERE id = $1) WHERE id = $2`, id, other)
 	_, err := b.VerifyEmail(ctx, other.String(), code)
 	require.Error(t, err)
-	require.NotErrorIs(t, err, ErrCode) // a damaged row is no wrong code: it is reported
+	require.NotErrorIs(t, err, errCode) // a damaged row is no wrong code: it is reported
 }
 
 func TestGuessesAtOnce(t *testing.T) {
@@ -120,13 +120,13 @@ func TestGuessesAtOnce(t *testing.T) {
 				guess = secret.Redact("999999")
 			}
 			_, err := b.VerifyEmail(context.Background(), id.String(), guess)
-			require.ErrorIs(t, err, ErrCode)
+			require.ErrorIs(t, err, errCode)
 		})
 	}
 	wg.Wait()
 	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT code_tries FROM pending_registrations WHERE id = $1`, id))
 	_, err := b.VerifyEmail(context.Background(), id.String(), code)
-	require.ErrorIs(t, err, ErrCode, "the tries are spent, be the code right")
+	require.ErrorIs(t, err, errCode, "the tries are spent, be the code right")
 }
 
 func TestRightCodesAtOnce(t *testing.T) {
@@ -143,7 +143,7 @@ func TestRightCodesAtOnce(t *testing.T) {
 					_, err := b.ByAPIKey(context.Background(), secret.Redact(key.Reveal()), netip.Addr{})
 					require.NoError(t, err)
 				} else {
-					require.ErrorIs(t, err, ErrCode)
+					require.ErrorIs(t, err, errCode)
 				}
 			})
 		}
@@ -165,7 +165,7 @@ func TestWrongCodesTakeTheSameTime(t *testing.T) {
 		}
 		return func() {
 			_, err := b.VerifyEmail(context.Background(), id.String(), secret.Redact("0000000"))
-			require.ErrorIs(t, err, ErrCode)
+			require.ErrorIs(t, err, errCode)
 		}
 	})
 }

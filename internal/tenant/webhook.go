@@ -15,8 +15,8 @@ import (
 	"ajo/internal/webhook"
 )
 
-// ErrURLMissing refuses an empty webhook URL; the other refusals are those of [safehttp.CheckURL].
-var ErrURLMissing = errs.New(errs.Invalid, "url is required")
+// errURLMissing refuses an empty webhook URL; the other refusals are those of [safehttp.CheckURL].
+var errURLMissing = errs.New(errs.Invalid, "url is required")
 
 // SetWebhookURL sets the URL of the tenant's deliveries, and returns it. With the first URL the
 // signing secret is created, so that no event is sent unsigned. Session or API key. The URL must
@@ -25,7 +25,7 @@ var ErrURLMissing = errs.New(errs.Invalid, "url is required")
 func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string, by audit.By) (string, error) {
 	raw = strings.TrimSpace(raw)
 	if raw == "" {
-		return "", ErrURLMissing
+		return "", errURLMissing
 	}
 	if err := safehttp.CheckURL("url", raw, s.Callbacks); err != nil {
 		return "", err

@@ -47,7 +47,7 @@ func TestHeldNotLost(t *testing.T) {
 	var last time.Time
 	for _, id := range waiting {
 		err := b.Deliver(b.ctx, id)
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, errHeld)
 		at, ok := retry.When(err)
 		require.True(t, ok)
 		require.WithinRange(t, at, b.Clock.Now().Add(limiterBack), b.Clock.Now().Add(limiterBackMax*3/2))

@@ -131,7 +131,7 @@ func whyNot(ctx context.Context, q pg.Querier, tenant, id uuid.UUID) error {
 	case err != nil:
 		return err
 	case dead:
-		return ErrEndpointRemoved
+		return errEndpointRemoved
 	}
 	return ErrNotDeadLetter
 }

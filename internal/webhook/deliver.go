@@ -23,13 +23,13 @@ import (
 	"ajo/internal/work"
 )
 
-// ErrEarly says that the caller came a moment before the time. It counts as no attempt.
-var ErrEarly = errors.New("webhook: not due yet")
+// errEarly says that the caller came a moment before the time. It counts as no attempt.
+var errEarly = errors.New("webhook: not due yet")
 
 // Why a delivery to an endpoint makes no attempt. Neither counts as one.
 var (
-	ErrPaused  = errors.New("webhook: the endpoint is paused")
-	ErrRemoved = errors.New("the endpoint was removed")
+	errPaused  = errors.New("webhook: the endpoint is paused")
+	errRemoved = errors.New("the endpoint was removed")
 )
 
 // How often a delivery looks whether its endpoint is still paused: after as long as the pause has
@@ -52,7 +52,7 @@ const early = 2 * time.Second
 // How the metrics name the result of an attempt, and why none was made.
 var (
 	attemptedAs = map[Event]string{EventSucceed: "delivered", EventFail: "failed", EventExhaust: "exhausted"}
-	putOffAs    = map[error]string{ErrBusy: "busy", ErrHeld: "held", ErrPaused: "paused"}
+	putOffAs    = map[error]string{ErrBusy: "busy", errHeld: "held", errPaused: "paused"}
 )
 
 // Claim claims deliveries together, and returns for each what makes the attempt that is due: sign,
@@ -62,8 +62,8 @@ var (
 // An attempt returns nil when the delivery has arrived, when nothing is due (unknown id, delivered,
 // dead, claimed by somebody else, due later), and when its claim was gone before it could record.
 // retry.At says when the row is due again: after a failed attempt, or without one ([ErrBusy],
-// [ErrHeld], [ErrPaused], [ErrEarly]: the caller should count no failure). retry.Exhausted says
-// that this was the last attempt, or [ErrRemoved], and the row is a dead letter. Any other error is
+// [errHeld], [errPaused], [errEarly]: the caller should count no failure). retry.Exhausted says
+// that this was the last attempt, or [errRemoved], and the row is a dead letter. Any other error is
 // ours: the attempt was not recorded (or it was, and the answer of Postgres is lost), and once the
 // lease has run out the row says what is due.
 func (s *Service) Claim(ctx context.Context, ids []uuid.UUID) []func(context.Context) error {
@@ -83,14 +83,14 @@ func (s *Service) Claim(ctx context.Context, ids []uuid.UUID) []func(context.Con
 func (s *Service) attempt(ctx context.Context, w *dueDelivery) error {
 	now := s.clock.Now()
 	if w.DueAt.After(now) {
-		return retry.At(w.DueAt, ErrEarly)
+		return retry.At(w.DueAt, errEarly)
 	}
 	if w.removed {
 		return s.giveUp(ctx, w)
 	}
 	if w.pausedAt != nil {
-		metrics.Deferred(putOffAs[ErrPaused])
-		return s.putOff(ctx, w, now.Add(pausedFor(now.Sub(*w.pausedAt))).Truncate(time.Microsecond), ErrPaused)
+		metrics.Deferred(putOffAs[errPaused])
+		return s.putOff(ctx, w, now.Add(pausedFor(now.Sub(*w.pausedAt))).Truncate(time.Microsecond), errPaused)
 	}
 	secrets, err := w.signers(s.box, now)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Service) attempt(ctx context.Context, w *dueDelivery) error {
 		span.Text("delivery", w.ID.String())
 	}
 	back, err := s.limiter.acquire(ctx, e)
-	if errors.Is(err, ErrBusy) || errors.Is(err, ErrHeld) {
+	if errors.Is(err, ErrBusy) || errors.Is(err, errHeld) {
 		metrics.Deferred(putOffAs[err])
 		span.Text("outcome", putOffAs[err])
 		return s.putOff(ctx, w, s.clock.Now().Add(back).Truncate(time.Microsecond), err)
@@ -151,13 +151,13 @@ func (s *Service) giveUp(ctx context.Context, w *dueDelivery) error {
 			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE deliveries SET status = $2, last_error = $3 WHERE id = $1 AND status = ANY($4)`,
-			w.ID, string(Dead), ErrRemoved.Error(), Transitions.From(EventExhaust))
+			w.ID, string(Dead), errRemoved.Error(), Transitions.From(EventExhaust))
 		return err
 	})
 	if err != nil || !held[0] {
 		return err
 	}
-	return retry.Exhausted(ErrRemoved)
+	return retry.Exhausted(errRemoved)
 }
 
 // try calls the receiver, in an acquired slot, which it releases.

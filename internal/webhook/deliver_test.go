@@ -88,7 +88,7 @@ func TestSixAttemptsThenDeadLetter(t *testing.T) {
 		require.NoError(t, b.Deliver(b.ctx, id), "not due: a stray task")
 		b.Clock.Set(next.Add(-time.Second))
 		err = b.Deliver(b.ctx, id)
-		require.ErrorIs(t, err, ErrEarly)
+		require.ErrorIs(t, err, errEarly)
 		again, _ := retry.When(err)
 		require.True(t, again.Equal(next), "a task that is a moment early is given the time")
 		require.Len(t, r.seen(), i+1)

@@ -212,7 +212,7 @@ func TestListFilters(t *testing.T) {
 	_, _, err = b.List(b.ctx, Filter{Status: "stuck"}, page.Request{Limit: 10})
 	require.ErrorIs(t, err, ErrStatus)
 	_, _, err = b.List(b.ctx, Filter{EventType: "test"}, page.Request{Limit: 10})
-	require.ErrorIs(t, err, ErrType)
+	require.ErrorIs(t, err, errType)
 }
 
 // What is rare is found behind more deliveries of others than a page looks at; what is frequent is
@@ -288,7 +288,7 @@ func TestTestEvent(t *testing.T) {
 	b := setup(t)
 	r := receive(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); _, _ = w.Write([]byte("hello")) })
 	_, err := b.Test(b.ctx, b.tenant, " ")
-	require.ErrorIs(t, err, ErrNoURL)
+	require.ErrorIs(t, err, errNoURL)
 	b.Exec(`UPDATE tenants SET webhook_url = $2 WHERE id = $1`, b.tenant, r.URL+"/own")
 	got, err := b.Test(b.ctx, b.tenant, "")
 	require.NoError(t, err)

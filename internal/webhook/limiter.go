@@ -17,9 +17,9 @@ import (
 var (
 	// ErrBusy says that the endpoint, or its tenant, has as many calls under way as it may.
 	ErrBusy = errors.New("webhook: endpoint is busy")
-	// ErrHeld says that the endpoint is down, and that another delivery is just finding out whether
+	// errHeld says that the endpoint is down, and that another delivery is just finding out whether
 	// it is back.
-	ErrHeld = errors.New("webhook: endpoint is down, the delivery is held")
+	errHeld = errors.New("webhook: endpoint is down, the delivery is held")
 )
 
 // How the limiter behaves.
@@ -108,7 +108,7 @@ func newLimiter(limit, perTenant int, c clock.Clock) *limiter {
 func (n *endpointLoad) down() bool { return n.failures >= breakerAfter }
 
 // acquire takes a slot of e; give it back with [limiter.release]. When there is none the
-// error is [ErrBusy] or [ErrHeld], and back says how long to stay away; any other error is ctx's.
+// error is [ErrBusy] or [errHeld], and back says how long to stay away; any other error is ctx's.
 func (l *limiter) acquire(ctx context.Context, e endpoint) (back time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -279,7 +279,7 @@ func (c *load) ended(took time.Duration) {
 
 func (l *limiter) defers(n *endpointLoad) (time.Duration, error) {
 	if n.down() {
-		return l.backOff(&n.load, l.slots(n)), ErrHeld
+		return l.backOff(&n.load, l.slots(n)), errHeld
 	}
 	return l.backOff(&n.load, l.slots(n)), ErrBusy
 }

@@ -196,7 +196,7 @@ func TestBreaker(t *testing.T) {
 		require.NoError(t, err, "the probe")
 		for range 100 {
 			back, err := l.acquire(ctx, e)
-			require.ErrorIs(t, err, ErrHeld)
+			require.ErrorIs(t, err, errHeld)
 			require.GreaterOrEqual(t, back, limiterBack)
 		}
 		_, err = l.acquire(ctx, endpoint{tenant: e.tenant, host: "other.example"})
@@ -239,7 +239,7 @@ func TestBreakerOfAQuickFailure(t *testing.T) {
 	}
 	testenv.Eventually(t, 30*time.Second, "two that wait for the endpoint", func() bool { return waiting() == 2 }, func() any { return waiting() })
 	_, err = l.acquire(context.Background(), e)
-	require.ErrorIs(t, err, ErrHeld)
+	require.ErrorIs(t, err, errHeld)
 	for range 2 {
 		l.release(e, time.Millisecond, endpointDown)
 		require.NoError(t, <-turns)

@@ -68,7 +68,7 @@ type Filter struct {
 const maxAttempts = 100
 
 // List lists deliveries, newest first: of all tenants, for operators, or of the one that the filter
-// names. [ErrStatus], [ErrType], or page.ErrCursor.
+// names. [ErrStatus], [errType], or page.ErrCursor.
 func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Delivery, page.Info, error) {
 	switch f.Status {
 	case "", Pending, Delivered, Dead:
@@ -76,7 +76,7 @@ func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Deliver
 		return nil, page.Info{}, ErrStatus
 	}
 	if f.EventType != "" && !slices.Contains(Types, f.EventType) {
-		return nil, page.Info{}, ErrType
+		return nil, page.Info{}, errType
 	}
 	q := pg.Reader(ctx, s.pool)
 	list := pg.List[Delivery]{Name: page.Deliveries, ID: func(d Delivery) uuid.UUID { return d.ID }, Row: pgx.RowToStructByPos[Delivery]}

@@ -13,11 +13,11 @@ import (
 	"ajo/internal/work"
 )
 
-// Refusals of a resend, beside [ErrType].
+// Refusals of a resend, beside [errType].
 var (
 	ErrEventNotFound    = errs.New(errs.NotFound, "event not found: none was created, or it is archived")
 	ErrEndpointNotFound = errs.New(errs.NotFound, "webhook endpoint not found")
-	ErrNoResendURL      = errs.New(errs.Conflict, "no webhook URL is set")
+	errNoResendURL      = errs.New(errs.Conflict, "no webhook URL is set")
 )
 
 // Resent is the header that a delivery has which somebody asked for.
@@ -26,10 +26,10 @@ const Resent = "X-Ajo-Resent"
 // Resend makes one more delivery of an event, whatever became of those before: to an endpoint, or
 // (nil) to the account's or the tenant's URL as it is now. It has the event's webhook-id and body
 // and a header that says what it is, and is retried as any other. It and the record of who asked
-// are one commit. [ErrType], [ErrEventNotFound], [ErrEndpointNotFound], [ErrNoResendURL].
+// are one commit. [errType], [ErrEventNotFound], [ErrEndpointNotFound], [errNoResendURL].
 func (s *Service) Resend(ctx context.Context, tenant, group uuid.UUID, event Type, endpoint *uuid.UUID, by audit.By) (Delivery, error) {
 	if !slices.Contains(Types, event) {
-		return Delivery{}, ErrType
+		return Delivery{}, errType
 	}
 	id := clock.NewID()
 	err := pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
@@ -50,7 +50,7 @@ func (s *Service) Resend(ctx context.Context, tenant, group uuid.UUID, event Typ
 			}
 		}
 		if url == "" {
-			return ErrNoResendURL
+			return errNoResendURL
 		}
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at, endpoint_id, copy_of, resent)

@@ -62,13 +62,13 @@ func TestResendRefusals(t *testing.T) {
 		_, err := b.Resend(b.ctx, tenant, group, event, endpoint, byHand)
 		return err
 	}
-	require.ErrorIs(t, resend(b.tenant, p.TransactionGroupID, "test", &e), ErrType)
+	require.ErrorIs(t, resend(b.tenant, p.TransactionGroupID, "test", &e), errType)
 	require.ErrorIs(t, resend(b.tenant, p.TransactionGroupID, PaymentReversed, &e), ErrEventNotFound)
 	require.ErrorIs(t, resend(b.tenant, uuid.New(), PaymentReceived, &e), ErrEventNotFound)
 	require.ErrorIs(t, resend(b.Tenant(), p.TransactionGroupID, PaymentReceived, nil), ErrEventNotFound, "another tenant's event")
 	require.ErrorIs(t, resend(b.tenant, p.TransactionGroupID, PaymentReceived, &gone), ErrEndpointNotFound)
 	require.ErrorIs(t, resend(b.tenant, p.TransactionGroupID, PaymentReceived, &others), ErrEndpointNotFound)
-	require.ErrorIs(t, resend(b.tenant, p.TransactionGroupID, PaymentReceived, nil), ErrNoResendURL)
+	require.ErrorIs(t, resend(b.tenant, p.TransactionGroupID, PaymentReceived, nil), errNoResendURL)
 	require.Equal(t, 1, b.deliveries())
 }
 

@@ -35,7 +35,7 @@ type testEvent struct {
 
 // Test sends a test event to the URL, or, where that is empty, to the tenant's webhook URL: at
 // once, once, and signed as a delivery is. Nothing is stored. A URL that breaks the rules for
-// callbacks is refused as [safehttp.CheckURL] does, and without any URL it is [ErrNoURL]. A failed
+// callbacks is refused as [safehttp.CheckURL] does, and without any URL it is [errNoURL]. A failed
 // call is a result, not an error.
 func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Tested, error) {
 	var own string
@@ -49,7 +49,7 @@ func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Teste
 		url = own
 	}
 	if url == "" {
-		return Tested{}, ErrNoURL
+		return Tested{}, errNoURL
 	}
 	if err := safehttp.CheckURL("url", url, s.opts.Callbacks); err != nil {
 		return Tested{}, err

@@ -63,11 +63,11 @@ var (
 	ErrArchived      = errs.New(errs.NotFound, "deliveries of that time are archived: ask the operators to restore them")
 	ErrNotDeadLetter = errs.New(errs.Conflict, "delivery is not a dead letter: it is pending or was delivered")
 	// of a dead letter whose endpoint was removed
-	ErrEndpointRemoved = errs.New(errs.Conflict, "its endpoint was removed")
+	errEndpointRemoved = errs.New(errs.Conflict, "its endpoint was removed")
 	ErrStatus          = errs.New(errs.Invalid, "status must be pending, delivered or dead_letter")
-	ErrType            = errs.New(errs.Invalid, "eventType must be one of "+typeList)
+	errType            = errs.New(errs.Invalid, "eventType must be one of "+typeList)
 	ErrEvents          = errs.New(errs.Invalid, "events must be of "+typeList)
-	ErrNoURL           = errs.New(errs.Invalid, "url is required, as no webhook URL is set")
+	errNoURL           = errs.New(errs.Invalid, "url is required, as no webhook URL is set")
 )
 
 // What Options are when left at zero.

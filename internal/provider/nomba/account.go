@@ -48,7 +48,7 @@ func (c *Client) CreateAccount(ctx context.Context, a provider.NewAccount) (open
 		BVN            string      `json:"bvn,omitempty"`
 		ExpectedAmount json.Number `json:"expectedAmount,omitempty"`
 		ExpiryDate     string      `json:"expiryDate,omitempty"`
-	}{AccountRef: a.Ref, AccountName: HolderName(a.Name), BVN: a.BVN}
+	}{AccountRef: a.Ref, AccountName: holderName(a.Name), BVN: a.BVN}
 	if a.ExpectedAmount != nil {
 		body.ExpectedAmount = a.ExpectedAmount.Number()
 	}

@@ -179,8 +179,8 @@ func TestHolderName(t *testing.T) {
 		"Abc " + strings.Repeat("y", 70):        "Abc " + strings.Repeat("y", 60),
 		strings.Repeat("Ábc ", 20) + "Trailing": strings.TrimSpace(strings.Repeat("Abc ", 16)),
 	} {
-		require.Equal(t, want, HolderName(in), "%q", in)
-		require.Equal(t, want, HolderName(want), "fitting twice: %q", in)
+		require.Equal(t, want, holderName(in), "%q", in)
+		require.Equal(t, want, holderName(want), "fitting twice: %q", in)
 	}
 }
 
@@ -189,16 +189,16 @@ func FuzzHolderName(f *testing.F) {
 	f.Add("")
 	f.Add(strings.Repeat("x", 65))
 	f.Fuzz(func(t *testing.T, s string) {
-		got := HolderName(s)
+		got := holderName(s)
 		if len(got) < 8 || len(got) > 64 || strings.Contains(got, "  ") || strings.TrimSpace(got) != got {
-			t.Fatalf("HolderName(%q) = %q", s, got)
+			t.Fatalf("holderName(%q) = %q", s, got)
 		}
 		for _, r := range got {
 			if (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r != ' ' {
-				t.Fatalf("HolderName(%q) = %q has %q", s, got, r)
+				t.Fatalf("holderName(%q) = %q has %q", s, got, r)
 			}
 		}
-		if again := HolderName(got); again != got {
+		if again := holderName(got); again != got {
 			t.Fatalf("fitting twice: %q, %q", got, again)
 		}
 	})

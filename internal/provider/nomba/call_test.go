@@ -133,9 +133,9 @@ func TestAnswersAreBounded(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	c, _ := setup(t, always(200, good(`[{"code":"058","name":"GTBank"}]`)))
-	require.InDelta(t, 75, float64(limiter(DefaultRequestsPerSec).Limit()), 0)
-	require.Equal(t, 15, limiter(DefaultRequestsPerSec).Burst())
-	require.InDelta(t, 15, float64(limiter(DefaultPostsPerSec).Limit()), 0)
+	require.InDelta(t, 75, float64(limiter(defaultRequestsPerSec).Limit()), 0)
+	require.Equal(t, 15, limiter(defaultRequestsPerSec).Burst())
+	require.InDelta(t, 15, float64(limiter(defaultPostsPerSec).Limit()), 0)
 
 	// A limit that lets one call pass, and the next only after the call's time is up.
 	c.posts = newTurns(rate.NewLimiter(0.001, 1))

@@ -14,7 +14,7 @@ const (
 	nameless  = "Customer" // stands for a name without a single Latin letter
 )
 
-// HolderName fits a name to the bank's rule: plain Latin letters and single spaces, 8 to 64
+// holderName fits a name to the bank's rule: plain Latin letters and single spaces, 8 to 64
 // characters. The rule is, in this order:
 //
 //  1. "&" becomes "and"; accents fall away and other letters are written plainly
@@ -26,7 +26,7 @@ const (
 //     after 64 letters.
 //
 // Fitting a fitted name changes nothing.
-func HolderName(s string) string {
+func holderName(s string) string {
 	name := strings.Join(identity.Words(strings.ReplaceAll(s, "&", " and ")), " ")
 	if name == "" {
 		name = nameless

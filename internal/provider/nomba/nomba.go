@@ -34,11 +34,11 @@ const Label = "nomba"
 // The defaults of [Options].
 const (
 	DefaultTimeout        = 10 * time.Second
-	DefaultPayTimeout     = 30 * time.Second
+	defaultPayTimeout     = 30 * time.Second
 	DefaultRetries        = 3
-	DefaultRetryWait      = 250 * time.Millisecond
-	DefaultRequestsPerSec = 75
-	DefaultPostsPerSec    = 15
+	defaultRetryWait      = 250 * time.Millisecond
+	defaultRequestsPerSec = 75
+	defaultPostsPerSec    = 15
 )
 
 // Options are what [New] needs. The first four are required.
@@ -119,11 +119,11 @@ func New(o Options) (*Client, error) {
 		clock:      o.Clock,
 		log:        o.Log,
 		timeout:    cmp.Or(max(o.Timeout, 0), DefaultTimeout),
-		payTimeout: cmp.Or(max(o.PayTimeout, 0), DefaultPayTimeout),
+		payTimeout: cmp.Or(max(o.PayTimeout, 0), defaultPayTimeout),
 		retries:    max(0, cmp.Or(o.Retries, DefaultRetries)),
-		retryWait:  cmp.Or(max(o.RetryWait, 0), DefaultRetryWait),
-		all:        limiter(cmp.Or(o.RequestsPerSec, DefaultRequestsPerSec)),
-		posts:      newTurns(limiter(cmp.Or(o.PostsPerSec, DefaultPostsPerSec))),
+		retryWait:  cmp.Or(max(o.RetryWait, 0), defaultRetryWait),
+		all:        limiter(cmp.Or(o.RequestsPerSec, defaultRequestsPerSec)),
+		posts:      newTurns(limiter(cmp.Or(o.PostsPerSec, defaultPostsPerSec))),
 		observer:   o.Observe,
 	}
 	if c.clock == nil {

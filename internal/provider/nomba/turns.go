@@ -16,7 +16,7 @@ import (
 const (
 	// maxWaiting bounds the look-ups of one tenant that wait: two seconds of all calls. More would
 	// not be answered in time.
-	maxWaiting = 2 * DefaultPostsPerSec
+	maxWaiting = 2 * defaultPostsPerSec
 	// urgentTurns is how many urgent calls go first while others wait; then one of those has its
 	// turn, so that nothing starves.
 	urgentTurns = 3
