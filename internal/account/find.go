@@ -27,14 +27,14 @@ func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, ref string) (Acco
 
 // Find is [Service.Get] on a given connection, for the packages that build on accounts.
 func Find(ctx context.Context, q pg.Querier, tenantID uuid.UUID, ref string) (Account, error) {
-	found, err := FindAll(ctx, q, []Ref{{TenantID: tenantID, AccountRef: ref}})
+	found, err := findAll(ctx, q, []Ref{{TenantID: tenantID, AccountRef: ref}}, `false, false, '{f,f}'::boolean[], false`)
 	if err != nil {
 		return Account{}, err
 	}
-	if found[0] == nil {
+	if found[0].Account == nil {
 		return Account{}, ErrNotFound
 	}
-	return *found[0], nil
+	return *found[0].Account, nil
 }
 
 // Ref names a tenant's account as a path does.
@@ -42,16 +42,6 @@ type Ref struct {
 	TenantID   uuid.UUID
 	AccountRef string
 	ID         uuid.UUID // instead of AccountRef, which is empty then
-}
-
-// FindAll is [Find] for many, in one statement; nil stands for an account that is not found.
-func FindAll(ctx context.Context, q pg.Querier, refs []Ref) ([]*Account, error) {
-	found, err := findAll(ctx, q, refs, `false, false, '{f,f}'::boolean[], false`)
-	out := make([]*Account, len(found))
-	for i, p := range found {
-		out[i] = p.Account
-	}
-	return out, err
 }
 
 // Payer is an account that is to pay; Account is nil where it is not found.
@@ -67,7 +57,7 @@ type Payer struct {
 	Priced    bool // its tenant has a price, or will have one (package fee)
 }
 
-// FindPayers is [FindAll] with the freezes that stand at the time now, and what the tenant's policy
+// FindPayers is [Find] for many, in one statement, with the freezes that stand at the time now, and what the tenant's policy
 // says.
 func FindPayers(ctx context.Context, q pg.Querier, now time.Time, refs []Ref) ([]Payer, error) {
 	return findAll(ctx, q, refs, `EXISTS (SELECT FROM freezes f WHERE f.requests AND `+freeze.On("found.id", "found.id", "$4")+`),

@@ -130,12 +130,7 @@ func (s *Service) Activate(ctx context.Context, id uuid.UUID, by audit.By) (bool
 }
 
 func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string, by audit.By) (changed bool, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		t, err := lock(ctx, tx, id)
-		if err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
 		if changed = t.status != to; !changed {
 			return nil
 		}
@@ -154,12 +149,7 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 // how many sessions there were; with an e-mail only those of that member. Who had them must log in
 // again. For operators; [ErrNotFound], [ErrMemberNotFound].
 func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, email string, by audit.By) (ended int64, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		t, err := lock(ctx, tx, id)
-		if err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) (err error) {
 		var m Member
 		of, name := target(id), t.name
 		if email != "" {
@@ -182,12 +172,7 @@ func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, email string, b
 // SetOperator sets whether the tenant's sessions may approve and reject KYC in production. It
 // answers false, and records nothing, when that is so already. For operators; [ErrNotFound].
 func (s *Service) SetOperator(ctx context.Context, id uuid.UUID, operator bool, by audit.By) (changed bool, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		t, err := lock(ctx, tx, id)
-		if err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
 		if changed = t.operator != operator; !changed {
 			return nil
 		}
@@ -214,12 +199,7 @@ const (
 // SetPayoutFee sets who bears what the bank takes for the payouts that are accepted from now on. It
 // answers false, and records nothing, when that is so already. For operators; [ErrNotFound].
 func (s *Service) SetPayoutFee(ctx context.Context, id uuid.UUID, bearer FeeBearer, by audit.By) (changed bool, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		t, err := lock(ctx, tx, id)
-		if err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
 		tag, err := tx.Exec(ctx, `UPDATE tenants SET payout_fee_by = $2, updated_at = $3 WHERE id = $1 AND payout_fee_by <> $2`, id, string(bearer), now)
 		if changed = err == nil && tag.RowsAffected() > 0; !changed {
 			return err
@@ -240,12 +220,7 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, id uuid.UUID, by audi
 	place := func(column string) secret.Place {
 		return secret.Place{Table: "tenants", Column: column, Row: id.String()}
 	}
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		t, err := lock(ctx, tx, id)
-		if err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
 		var previous []byte
 		previousUntil = nil
 		if t.secret != nil { // bound to its column, so it is encrypted again for the other
@@ -276,6 +251,18 @@ type locked struct {
 	status   string
 	operator bool
 	secret   []byte
+}
+
+// locking makes a change of a tenant in a transaction, with its row locked. [ErrNotFound].
+func (s *Service) locking(ctx context.Context, id uuid.UUID, do func(tx pg.Tx, now time.Time, t locked) error) error {
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		t, err := lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		return do(tx, now, t)
+	})
 }
 
 // lock locks the tenant's row; [ErrNotFound].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -49,11 +50,7 @@ func (s *Service) empty(ctx context.Context, q pg.Querier, id uuid.UUID) error {
 // BeginClose suspends a tenant that is to be closed. It answers whether the tenant is closed
 // already, and refuses one that has money or money under way. For operators; [ErrNotFound].
 func (s *Service) BeginClose(ctx context.Context, id uuid.UUID, by audit.By) (closed bool, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		t, err := lock(ctx, tx, id)
-		if err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, _ time.Time, t locked) error {
 		if closed = t.status == Closed; closed {
 			return nil
 		}
@@ -69,16 +66,14 @@ func (s *Service) BeginClose(ctx context.Context, id uuid.UUID, by audit.By) (cl
 // many are not: then nothing was changed. What came in since [Service.BeginClose] is refused as
 // there. Its keys and its sessions are no more; its books stay. For operators; [ErrNotFound].
 func (s *Service) FinishClose(ctx context.Context, id uuid.UUID, by audit.By) (waiting int64, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		t, err := lock(ctx, tx, id)
-		if err != nil || t.status == Closed {
-			return err
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
+		if t.status == Closed {
+			return nil
 		}
 		if err := s.empty(ctx, tx, id); err != nil {
 			return err
 		}
-		err = tx.QueryRow(ctx, `SELECT count(*) FROM accounts WHERE tenant_id = $1 AND (status <> 'expired' OR closed_at IS NULL)`, id).Scan(&waiting)
+		err := tx.QueryRow(ctx, `SELECT count(*) FROM accounts WHERE tenant_id = $1 AND (status <> 'expired' OR closed_at IS NULL)`, id).Scan(&waiting)
 		if err != nil || waiting > 0 {
 			return err
 		}

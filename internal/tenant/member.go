@@ -134,18 +134,13 @@ func (s *Service) Invite(ctx context.Context, id uuid.UUID, email, role string, 
 	hash := secret.Hash(token.Reveal())
 	var name string
 	var taken bool
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		t, err := lock(ctx, tx, id)
-		if err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
 		name = t.name
 		fresh := uuid.Must(uuid.NewV7())
 		if err := roomForMember(ctx, tx, id, email); err != nil {
 			return err
 		}
-		err = tx.QueryRow(ctx, `
+		err := tx.QueryRow(ctx, `
 			INSERT INTO members (id, tenant_id, email, name, role, invite_hash, invite_expires_at, invited_at) VALUES ($1, $2, $3, '', $4, $5, $6, $7)
 			ON CONFLICT (tenant_id, email) WHERE removed_at IS NULL
 				DO UPDATE SET role = excluded.role, invite_hash = excluded.invite_hash, invite_expires_at = excluded.invite_expires_at
@@ -314,11 +309,7 @@ func (s *Service) RemoveMember(ctx context.Context, id, memberID uuid.UUID, by a
 
 // changeMember runs a change of a member as it is, with the tenant's row locked.
 func (s *Service) changeMember(ctx context.Context, id, memberID uuid.UUID, do func(tx pg.Tx, now time.Time, m MemberRecord) error) error {
-	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		if _, err := lock(ctx, tx, id); err != nil {
-			return err
-		}
+	return s.locking(ctx, id, func(tx pg.Tx, now time.Time, _ locked) error {
 		m, err := readMember(ctx, tx, id, memberID, now)
 		if err != nil {
 			return err

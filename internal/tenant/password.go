@@ -53,11 +53,7 @@ func (s *Service) ChangePassword(ctx context.Context, id uuid.UUID, m Member, to
 	if err != nil {
 		return err
 	}
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		if _, err := lock(ctx, tx, id); err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, _ locked) error {
 		set, err := tx.Exec(ctx, `UPDATE members SET password_hash = $3 WHERE id = $1 AND password_hash = $2`, m.ID, was, hash)
 		if err != nil {
 			return err

@@ -56,12 +56,7 @@ func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, passwor
 	}
 	shared := totp.New()
 	var name string
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		t, err := lock(ctx, tx, id)
-		if err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
 		name = t.name
 		set, err := tx.Exec(ctx, `UPDATE members m SET totp_secret = $2 WHERE id = $1 AND totp_confirmed_at IS NULL AND `+joined, m.ID, s.Box.Seal(totpPlace(m.ID), []byte(shared.Reveal())))
 		switch {
@@ -82,12 +77,8 @@ func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, passwor
 // codes, once: each opens a session in the place of one code. The member gets an e-mail. A member's
 // own session only. [errWrongCode]; [errTOTPNone], [errTOTPOn].
 func (s *Service) ConfirmTOTP(ctx context.Context, id uuid.UUID, m Member, code secret.Redacted, by audit.By) (codes []secret.Redacted, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, _ locked) error {
 		codes = nil
-		now := s.Clock.Now()
-		if _, err := lock(ctx, tx, id); err != nil {
-			return err
-		}
 		f, err := readFactor(ctx, tx, m.ID)
 		switch {
 		case err != nil:
@@ -168,11 +159,7 @@ func (s *Service) EndTOTP(ctx context.Context, t Tenant, code secret.Redacted, b
 // ends the member's sessions. The member gets an e-mail. [ErrNotFound], [ErrMemberNotFound];
 // [ErrTOTPOff].
 func (s *Service) ResetTOTP(ctx context.Context, id uuid.UUID, email string, by audit.By) (m Member, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		if _, err := lock(ctx, tx, id); err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, _ locked) (err error) {
 		if m, err = readJoined(ctx, tx, id, email); err != nil {
 			return err
 		}
@@ -196,11 +183,7 @@ func (s *Service) ResetTOTP(ctx context.Context, id uuid.UUID, email string, by 
 // RequireTOTP sets whether the tenant's owner and finance need a second factor. Who has none yet
 // can only set one up from then on. The owner's session only.
 func (s *Service) RequireTOTP(ctx context.Context, id uuid.UUID, required bool, by audit.By) error {
-	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		if _, err := lock(ctx, tx, id); err != nil {
-			return err
-		}
+	return s.locking(ctx, id, func(tx pg.Tx, now time.Time, _ locked) error {
 		set, err := tx.Exec(ctx, `UPDATE tenants SET totp_required = $2, updated_at = $3 WHERE id = $1 AND totp_required <> $2`, id, required, now)
 		if err != nil || set.RowsAffected() == 0 {
 			return err
