@@ -57,8 +57,8 @@ type Payer struct {
 	Priced    bool // its tenant has a price, or will have one (package fee)
 }
 
-// FindPayers is [Find] for many, in one statement, with the freezes that stand at the time now, and what the tenant's policy
-// says.
+// FindPayers is [Find] for many, in one statement, with the freezes that stand at the time now, and
+// what the tenant's policy says.
 func FindPayers(ctx context.Context, q pg.Querier, now time.Time, refs []Ref) ([]Payer, error) {
 	return findAll(ctx, q, refs, `EXISTS (SELECT FROM freezes f WHERE f.requests AND `+freeze.On("found.id", "found.id", "$4")+`),
 			EXISTS (SELECT FROM payout_limits l WHERE l.tenant_id = ANY(ARRAY[found.tenant_id])),

@@ -41,7 +41,7 @@ func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Record, page.I
 	list := pg.List[Record]{Name: page.Customers, ID: func(c Record) uuid.UUID { return c.ID }, Row: scanRecord}
 	return list.Page(ctx, s.Pool, r, `
 		SELECT `+recordColumns+` FROM customers c JOIN tenants t ON t.id = c.tenant_id
-		WHERE c.kyc_status = 'pending_review' AND c.id < $1 ORDER BY c.id DESC LIMIT $2`)
+		WHERE c.kyc_status = 'pending_review' AND c.id < @before ORDER BY c.id DESC LIMIT @limit`, nil)
 }
 
 // Show returns any tenant's customer, for operators, or [ErrNotFound].

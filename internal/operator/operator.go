@@ -185,5 +185,5 @@ func (s *Service) Find(ctx context.Context, name string) (Operator, error) {
 // is [page.ErrCursor].
 func (s *Service) List(ctx context.Context, r page.Request) ([]Operator, page.Info, error) {
 	list := pg.List[Operator]{Name: page.Operators, ID: func(o Operator) uuid.UUID { return o.ID }, Row: pgx.RowToStructByPos[Operator]}
-	return list.Page(ctx, s.Pool, r, columns("$3")+` WHERE o.id < $1 ORDER BY o.id DESC LIMIT $2`, s.Clock.Now())
+	return list.Page(ctx, s.Pool, r, columns("@now")+` WHERE o.id < @before ORDER BY o.id DESC LIMIT @limit`, pgx.NamedArgs{"now": s.Clock.Now()})
 }

@@ -157,7 +157,7 @@ func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecor
 	}}
 	return list.Page(ctx, pg.Reader(ctx, s.Pool), r, `
 		SELECT `+eventColumns+`
-		FROM inbound_events WHERE misdirected AND id < $1 ORDER BY id DESC LIMIT $2`)
+		FROM inbound_events WHERE misdirected AND id < @before ORDER BY id DESC LIMIT @limit`, nil)
 }
 
 // Destination names the account that a misdirected payment is to be posted to: by the account's ID,

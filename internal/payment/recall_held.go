@@ -34,6 +34,6 @@ func (s *Service) HeldRecalls(ctx context.Context, tenantID, accountID uuid.UUID
 	return list.Page(ctx, pg.Reader(ctx, s.Pool), r, `
 		SELECT r.event_id, l.id, r.held, coalesce(l.record_name, l.sender_name), l.provider_txn_ref, l.created_at, r.opened_at
 		FROM recalls r JOIN ledger_entries l ON l.transaction_group_id = r.event_id AND l.direction = 'credit'
-		WHERE r.event_id < $1 AND r.tenant_id = $3 AND r.account_id = $4 AND r.held > 0
-		ORDER BY r.event_id DESC LIMIT $2`, tenantID, accountID)
+		WHERE r.event_id < @before AND r.tenant_id = @tenant AND r.account_id = @account AND r.held > 0
+		ORDER BY r.event_id DESC LIMIT @limit`, pgx.NamedArgs{"tenant": tenantID, "account": accountID})
 }

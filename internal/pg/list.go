@@ -20,26 +20,10 @@ type List[T any] struct {
 	Row  pgx.RowToFunc[T]
 }
 
-// Page reads a page of the list. The statement begins below the id $1 ("id < $1 … ORDER BY id
-// DESC") and reads $2 rows ("LIMIT $2"); the arguments are $3 and on. A bad cursor is
-// [page.ErrCursor].
-func (l List[T]) Page(ctx context.Context, q Querier, r page.Request, sql string, args ...any) ([]T, page.Info, error) {
-	before, ok, err := page.ParseID(l.Name, r.After)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	if !ok {
-		before = uuid.Max
-	}
-	list, err := Collect(ctx, q, l.Row, sql, append([]any{before, r.Limit + 1}, args...)...)
-	if err != nil {
-		return nil, page.Info{}, err
-	}
-	list, info := page.Cut(list, r, func(v T) string { return page.ID(l.Name, l.ID(v)) })
-	if r.Total {
-		info.Total, err = Total(ctx, q, true, sql, append([]any{uuid.Max, page.CountLimit + 1}, args...)...)
-	}
-	return list, info, err
+// Page reads a page of a list without a filter: the statement reads @limit rows of id < @before
+// ("ORDER BY id DESC"). A bad cursor is [page.ErrCursor].
+func (l List[T]) Page(ctx context.Context, q Querier, r page.Request, sql string, args pgx.NamedArgs) ([]T, page.Info, error) {
+	return l.Filtered(ctx, q, r, "", sql, args)
 }
 
 // Total counts the rows of a statement, which reads one more than [page.CountLimit] at most; all as
@@ -97,10 +81,11 @@ func (l List[T]) Filtered(ctx context.Context, q Querier, r page.Request, scan, 
 	return list, info, err
 }
 
-// filtered reports whether an argument that scan does not name drops rows.
+// filtered reports whether an argument that scan does not name drops rows; without a scan none
+// does.
 func filtered(scan string, args pgx.NamedArgs) bool {
 	for name, v := range args {
-		if !strings.Contains(scan, "@"+name) && v != nil && !reflect.ValueOf(v).IsZero() {
+		if scan != "" && !strings.Contains(scan, "@"+name) && v != nil && !reflect.ValueOf(v).IsZero() {
 			return true
 		}
 	}

@@ -42,7 +42,7 @@ func (s *Service) OpenItems(ctx context.Context, r page.Request) ([]OpenItem, pa
 	list := pg.List[OpenItem]{Name: page.OpenItems, ID: func(v OpenItem) uuid.UUID { return v.ID }, Row: pgx.RowToStructByPos[OpenItem]}
 	return list.Page(ctx, s.pool, r, `
 		SELECT id, kind, ref, exception, effect, found_at, due_at, ask_count, dismissed_at
-		FROM reconcile_items WHERE id < $1 ORDER BY id DESC LIMIT $2`)
+		FROM reconcile_items WHERE id < @before ORDER BY id DESC LIMIT @limit`, nil)
 }
 
 // Dismiss takes note of an exception: it is not reported any more, unless what bank or books say of

@@ -241,7 +241,7 @@ func (s *Service) Reconciliations(ctx context.Context, r page.Request) ([]Run, p
 	list := pg.List[Run]{Name: page.Runs, ID: func(v Run) uuid.UUID { return v.ID }, Row: pgx.RowToStructByPos[Run]}
 	return list.Page(ctx, s.pool, r, `
 		SELECT id, kind, window_from, window_to, status, started_at, finished_at, stored_count, exception_count, last_error
-		FROM reconciliations WHERE id < $1 ORDER BY id DESC LIMIT $2`)
+		FROM reconciliations WHERE id < @before ORDER BY id DESC LIMIT @limit`, nil)
 }
 
 // Reconciliation returns the report of a finished run. [ErrRunUnfinished] for one that has none

@@ -99,8 +99,8 @@ func memberTarget(id uuid.UUID) string { return "member:" + id.String() }
 func (s *Service) Members(ctx context.Context, id uuid.UUID, r page.Request) ([]MemberRecord, page.Info, error) {
 	list := pg.List[MemberRecord]{Name: page.Members, ID: func(m MemberRecord) uuid.UUID { return m.ID }, Row: scanMember}
 	return list.Page(ctx, s.Pool, r, `
-		SELECT `+fmt.Sprintf(recordOf, "$3")+` FROM members m
-		WHERE m.tenant_id = $4 AND m.id < $1 ORDER BY m.id DESC LIMIT $2`, s.Clock.Now(), id)
+		SELECT `+fmt.Sprintf(recordOf, "@now")+` FROM members m
+		WHERE m.tenant_id = @tenant AND m.id < @before ORDER BY m.id DESC LIMIT @limit`, pgx.NamedArgs{"now": s.Clock.Now(), "tenant": id})
 }
 
 // readMember returns a member of the tenant, whose row the caller has locked. [ErrMemberNotFound].

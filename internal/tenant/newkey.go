@@ -115,8 +115,8 @@ func keyTarget(id uuid.UUID) string { return "key:" + id.String() }
 func (s *Service) Keys(ctx context.Context, id uuid.UUID, r page.Request) ([]KeyRecord, page.Info, error) {
 	list := pg.List[KeyRecord]{Name: page.Keys, ID: func(k KeyRecord) uuid.UUID { return k.ID }, Row: scanKey}
 	return list.Page(ctx, s.Pool, r, `
-		SELECT `+fmt.Sprintf(keyColumns, "$3")+` FROM api_keys k
-		WHERE k.tenant_id = $4 AND k.id < $1 ORDER BY k.id DESC LIMIT $2`, s.Clock.Now(), id)
+		SELECT `+fmt.Sprintf(keyColumns, "@now")+` FROM api_keys k
+		WHERE k.tenant_id = @tenant AND k.id < @before ORDER BY k.id DESC LIMIT @limit`, pgx.NamedArgs{"now": s.Clock.Now(), "tenant": id})
 }
 
 // NewKey is what a tenant asks for with a new key.
@@ -192,11 +192,8 @@ func (s *Service) CreateKey(ctx context.Context, id uuid.UUID, m Member, n NewKe
 		if err := roomForKey(ctx, tx, id, now); err != nil {
 			return err
 		}
-		k.ID, err = s.writeKey(ctx, tx, newKey{tenant: id, name: k.Name, scopes: k.Scopes, networks: k.Networks, expires: k.ExpiresAt}, key)
+		k, err = writeKey(ctx, tx, newKey{tenant: id, name: k.Name, scopes: k.Scopes, networks: k.Networks, expires: k.ExpiresAt}, key, now)
 		if err != nil {
-			return err
-		}
-		if k, err = readKey(ctx, tx, id, k.ID, now); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("keys.create", keyTarget(k.ID), audit.Change{After: k.shown()}).Of(id))
@@ -224,22 +221,18 @@ func (s *Service) RotateKey(ctx context.Context, id uuid.UUID, by audit.By) (sec
 		switch {
 		case err == nil:
 			change.Before = old.shown()
-			err = endKey(ctx, tx, old.ID, now)
+			_, err = endKey(ctx, tx, old.ID, now)
 		case errs.As(err) == ErrKeyNotFound: // it was revoked
 			err = roomForKey(ctx, tx, id, now)
 		}
 		if err != nil {
 			return err
 		}
-		made, err := s.writeKey(ctx, tx, mainKey(id), key)
-		if err != nil {
-			return err
-		}
-		if k, err = readKey(ctx, tx, id, made, now); err != nil {
+		if k, err = writeKey(ctx, tx, mainKey(id), key, now); err != nil {
 			return err
 		}
 		change.After = k.shown()
-		return audit.Write(ctx, tx, now, by.Entry("keys.rotate", keyTarget(made), change).Of(id))
+		return audit.Write(ctx, tx, now, by.Entry("keys.rotate", keyTarget(k.ID), change).Of(id))
 	})
 	if err == nil {
 		s.mails.send(keyEmail(email, "Your main API key was replaced", k, by))
@@ -272,32 +265,25 @@ func (s *Service) RotateOne(ctx context.Context, id uuid.UUID, m Member, keyID u
 		if err := m.mayMake(old); err != nil {
 			return err
 		}
-		if overlap > 0 {
-			if err := roomForKey(ctx, tx, id, now); err != nil {
-				return err
-			}
-			_, err = tx.Exec(ctx, `UPDATE api_keys SET main = false, rotated_at = $2, expires_at = least(expires_at, $3) WHERE id = $1`, keyID, now, now.Add(overlap))
-		} else {
-			err = endKey(ctx, tx, keyID, now)
-		}
-		if err != nil {
-			return err
-		}
 		n := newKey{tenant: id, main: old.Main, name: old.Name, scopes: old.Scopes, networks: old.Networks, expires: old.ExpiresAt}
 		if old.allScopes {
 			n.scopes = nil
 		}
-		made, err := s.writeKey(ctx, tx, n, key)
+		if overlap > 0 {
+			if err := roomForKey(ctx, tx, id, now); err != nil {
+				return err
+			}
+			old, err = changeKey(ctx, tx, keyID, now, `rotated_at = $2, expires_at = least(k.expires_at, $3)`, now.Add(overlap))
+		} else {
+			old, err = endKey(ctx, tx, keyID, now)
+		}
 		if err != nil {
 			return err
 		}
-		if old, err = readKey(ctx, tx, id, keyID, now); err != nil {
+		if k, err = writeKey(ctx, tx, n, key, now); err != nil {
 			return err
 		}
-		if k, err = readKey(ctx, tx, id, made, now); err != nil {
-			return err
-		}
-		return audit.Write(ctx, tx, now, by.Entry("keys.rotate", keyTarget(made), audit.Change{Before: old.shown(), After: k.shown()}).Of(id))
+		return audit.Write(ctx, tx, now, by.Entry("keys.rotate", keyTarget(k.ID), audit.Change{Before: old.shown(), After: k.shown()}).Of(id))
 	})
 	if err == nil {
 		s.mails.send(keyEmail(email, "An API key was replaced", k, by))
@@ -318,10 +304,7 @@ func (s *Service) RevokeKey(ctx context.Context, id, keyID uuid.UUID, by audit.B
 			k = old
 			return err
 		}
-		if err := endKey(ctx, tx, keyID, now); err != nil {
-			return err
-		}
-		if k, err = readKey(ctx, tx, id, keyID, now); err != nil {
+		if k, err = endKey(ctx, tx, keyID, now); err != nil {
 			return err
 		}
 		action := "keys.revoke"
@@ -355,10 +338,16 @@ func readKey(ctx context.Context, tx pg.Tx, id, keyID uuid.UUID, now time.Time) 
 	return pg.One(ctx, tx, scanKey, ErrKeyNotFound, `SELECT `+fmt.Sprintf(keyColumns, "$3")+` FROM api_keys k WHERE k.tenant_id = $1 AND k.id = $2`, id, keyID, now)
 }
 
-// endKey ends a key that works.
-func endKey(ctx context.Context, tx pg.Tx, keyID uuid.UUID, now time.Time) error {
-	_, err := tx.Exec(ctx, `UPDATE api_keys SET main = false, revoked_at = $2, expires_at = least(expires_at, $2) WHERE id = $1`, keyID, now)
-	return err
+// endKey ends a key that works, and returns it.
+func endKey(ctx context.Context, tx pg.Tx, keyID uuid.UUID, now time.Time) (KeyRecord, error) {
+	return changeKey(ctx, tx, keyID, now, `revoked_at = $2, expires_at = least(k.expires_at, $2)`)
+}
+
+// changeKey changes a key that works so that it is not the main one any more, and returns it. $2 is
+// the time now, and args follow it.
+func changeKey(ctx context.Context, tx pg.Tx, keyID uuid.UUID, now time.Time, set string, args ...any) (KeyRecord, error) {
+	return pg.One(ctx, tx, scanKey, ErrKeyNotFound, `UPDATE api_keys k SET main = false, `+set+` WHERE k.id = $1 RETURNING `+fmt.Sprintf(keyColumns, "$2"),
+		append([]any{keyID, now}, args...)...)
 }
 
 // newKey is a row of api_keys that is written.
@@ -374,14 +363,14 @@ type newKey struct {
 // mainKey is the specification's key: all scopes, from anywhere, for ever.
 func mainKey(tenant uuid.UUID) newKey { return newKey{tenant: tenant, main: true, name: mainKeyName} }
 
-func (s *Service) writeKey(ctx context.Context, tx pg.Tx, n newKey, key secret.APIKey) (uuid.UUID, error) {
+// writeKey writes a key, and returns it.
+func writeKey(ctx context.Context, tx pg.Tx, n newKey, key secret.APIKey, now time.Time) (KeyRecord, error) {
 	id, hash := uuid.Must(uuid.NewV7()), secret.Hash(key.Reveal())
 	if n.networks == nil {
 		n.networks = []netip.Prefix{}
 	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO api_keys (id, tenant_id, main, name, hash, suffix, scopes, networks, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-		id, n.tenant, n.main, n.name, hash[:], key.Suffix(), n.scopes, n.networks, s.Clock.Now(), n.expires)
-	return id, err
+	return pg.One(ctx, tx, scanKey, ErrKeyNotFound, `
+		INSERT INTO api_keys AS k (id, tenant_id, main, name, hash, suffix, scopes, networks, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING `+fmt.Sprintf(keyColumns, "$9"),
+		id, n.tenant, n.main, n.name, hash[:], key.Suffix(), n.scopes, n.networks, now, n.expires)
 }

@@ -122,7 +122,7 @@ func (s *Service) confirm(ctx context.Context, tx pg.Tx, id uuid.UUID, key secre
 	if _, err := tx.Exec(ctx, `UPDATE pending_registrations SET password_hash = '', code_hash = NULL WHERE id = $1`, id); err != nil {
 		return false, err
 	}
-	_, err = s.writeKey(ctx, tx, mainKey(id), key)
+	_, err = writeKey(ctx, tx, mainKey(id), key, s.Clock.Now())
 	return true, err
 }
 

@@ -136,7 +136,7 @@ func (s *Service) Beneficiaries(ctx context.Context, tenantID uuid.UUID, r page.
 	list := pg.List[Beneficiary]{Name: page.Beneficiaries, ID: func(b Beneficiary) uuid.UUID { return b.ID }, Row: pgx.RowToStructByPos[Beneficiary]}
 	return list.Page(ctx, s.Pool, r, `
 		SELECT `+beneficiaryColumns+` FROM beneficiaries
-		WHERE tenant_id = $3 AND removed_at IS NULL AND id < $1 ORDER BY id DESC LIMIT $2`, tenantID)
+		WHERE tenant_id = @tenant AND removed_at IS NULL AND id < @before ORDER BY id DESC LIMIT @limit`, pgx.NamedArgs{"tenant": tenantID})
 }
 
 // RenameBeneficiary changes the label. API key, or session. [ErrLabel], [ErrBeneficiary].

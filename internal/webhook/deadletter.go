@@ -33,7 +33,8 @@ func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Requ
 		d, err := pgx.RowToStructByPos[Delivery](row)
 		return DeadLetter{ID: d.ID, CallbackURL: d.CallbackURL, Status: d.Status, AttemptCount: d.AttemptCount, LastError: d.LastError, CreatedAt: d.CreatedAt.UTC()}, err
 	}}
-	return list.Page(ctx, pg.Reader(ctx, s.pool), r, deliveryQuery+` WHERE d.tenant_id = $3 AND d.dead AND d.id < $1 ORDER BY d.id DESC LIMIT $2`, tenant)
+	return list.Page(ctx, pg.Reader(ctx, s.pool), r, deliveryQuery+` WHERE d.tenant_id = @tenant AND d.dead AND d.id < @before ORDER BY d.id DESC LIMIT @limit`,
+		pgx.NamedArgs{"tenant": tenant})
 }
 
 // Replay gives a dead letter a fresh set of attempts, the first of them due at once; the count and
