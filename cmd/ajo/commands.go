@@ -110,25 +110,46 @@ func newShowCmd[T any](t *tool, s showing[T]) *cobra.Command {
 	if s.args == nil {
 		s.args = cobra.ExactArgs(1)
 	}
-	cmd := s.cobra(s.args, func(cmd *cobra.Command, args []string) error {
-		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
-			v, err := s.read(ctx, tools, strings.Join(args, ""))
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				err = printJSON(cmd.OutOrStdout(), v)
-			default:
-				err = s.print(cmd.OutOrStdout(), v)
-			}
-			if err != nil || s.ends == nil {
-				return err
-			}
-			return s.ends(v)
-		})
-	})
+	cmd := s.cobra(s.args, func(cmd *cobra.Command, args []string) error { return s.run(t, cmd, args, asJSON) })
 	addJSON(cmd, &asJSON)
 	s.addFlags(cmd)
+	return cmd
+}
+
+func (s showing[T]) run(t *tool, cmd *cobra.Command, args []string, asJSON bool) error {
+	return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+		v, err := s.read(ctx, tools, strings.Join(args, ""))
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			err = printJSON(cmd.OutOrStdout(), v)
+		default:
+			err = s.print(cmd.OutOrStdout(), v)
+		}
+		if err != nil || s.ends == nil {
+			return err
+		}
+		return s.ends(v)
+	})
+}
+
+// addSummary gives a list the flag --summary, with which it shows s in its place. The flags in
+// without go with the list alone.
+func addSummary[T any](t *tool, cmd *cobra.Command, usage string, without []string, s showing[T]) *cobra.Command {
+	var summary bool
+	cmd.Flags().BoolVar(&summary, "summary", false, usage)
+	for _, flag := range without {
+		cmd.MarkFlagsMutuallyExclusive("summary", flag)
+	}
+	list := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !summary {
+			return list(cmd, args)
+		}
+		asJSON, _ := cmd.Flags().GetBool("json")
+		return s.run(t, cmd, args, asJSON)
+	}
 	return cmd
 }
 

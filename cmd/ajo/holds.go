@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"strconv"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 func (t *tool) newHoldsCmd() *cobra.Command {
 	var source, name string
 	var older time.Duration
-	var summary bool
 	filter := func(ctx context.Context, tools *app.Tools) (f ledger.HoldFilter, err error) {
 		if older < 0 {
 			return f, errors.New("--older is not below zero")
@@ -39,7 +39,6 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 				addChoice(cmd, &source, "source", ledger.HeldByTenant, ledger.HeldByLimit, ledger.HeldByPolicy, ledger.HeldForRefund, ledger.HeldByRecall)
 				t.addTenant(cmd, &name, "only this tenant's, by id or e-mail")
 				cmd.Flags().DurationVar(&older, "older", 0, "only what has been held for at least this long, such as 72h")
-				cmd.Flags().BoolVar(&summary, "summary", false, "sum up by tenant and source, instead of the list")
 			},
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]ledger.AnyHold, page.Info, error) {
@@ -62,27 +61,21 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 			}
 		},
 	})
-	for _, flag := range []string{"limit", "after"} {
-		cmd.MarkFlagsMutuallyExclusive("summary", flag)
-	}
-	list := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !summary {
-			return list(cmd, args)
-		}
-		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
+	return addSummary(t, cmd, "sum up by tenant and source, instead of the list", []string{"limit", "after"}, showing[heldInAll]{
+		read: func(ctx context.Context, tools *app.Tools, _ string) (all heldInAll, err error) {
 			f, err := filter(ctx, tools)
 			if err != nil {
-				return err
+				return all, err
 			}
 			sums, err := ledger.SumHolds(ctx, tools.Pool, tools.Now(), f)
-			if err != nil {
-				return err
+			all.Items = append([]ledger.HoldSum{}, sums...)
+			for _, s := range sums {
+				all.Count, all.Total = all.Count+s.Count, all.Total.Add(s.Amount)
 			}
-			return printHoldSums(cmd, sums)
-		})
-	}
-	return cmd
+			return all, err
+		},
+		print: printHoldSums,
+	})
 }
 
 // heldInAll is the sums of holds with their total, as JSON.
@@ -92,15 +85,8 @@ type heldInAll struct {
 	Total money.Amount     `json:"total"`
 }
 
-func printHoldSums(cmd *cobra.Command, sums []ledger.HoldSum) error {
-	all := heldInAll{Items: append([]ledger.HoldSum{}, sums...)}
-	for _, s := range sums {
-		all.Count, all.Total = all.Count+s.Count, all.Total.Add(s.Amount)
-	}
-	if asJSON, _ := cmd.Flags().GetBool("json"); asJSON {
-		return printJSON(cmd.OutOrStdout(), all)
-	}
-	return printTable(cmd.OutOrStdout(), append(sums, ledger.HoldSum{TenantName: "all", Count: all.Count, Amount: all.Total}), func(s ledger.HoldSum) []field {
+func printHoldSums(w io.Writer, all heldInAll) error {
+	return printTable(w, append(all.Items, ledger.HoldSum{TenantName: "all", Count: all.Count, Amount: all.Total}), func(s ledger.HoldSum) []field {
 		oldest := ""
 		if !s.Oldest.IsZero() {
 			oldest = age(s.Oldest)

@@ -25,7 +25,6 @@ func (t *tool) newWorkCmd() *cobra.Command {
 func (t *tool) newWorkListCmd() *cobra.Command {
 	var kind, tenantName string
 	var f work.Filter
-	var summary bool
 	cmd := newListCmd(t, listing[work.Record]{
 		command: command{
 			short: "List the pending work, what was due first before the rest",
@@ -40,7 +39,6 @@ an hour. What a bank or an endpoint answered is in "ajo transfers show" and the 
 				cmd.Flags().BoolVar(&f.Due, "due", false, "only what is due and not leased")
 				cmd.Flags().BoolVar(&f.Failing, "failing", false, "only what failed the last time")
 				cmd.Flags().BoolVar(&f.Leased, "leased", false, "only what a worker has leased")
-				cmd.Flags().BoolVar(&summary, "summary", false, "count what is due, leased and due later of each kind, instead of listing it")
 			},
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) (_ []work.Record, _ page.Info, err error) {
@@ -67,18 +65,14 @@ an hour. What a bank or an endpoint answered is in "ajo transfers show" and the 
 			}
 		},
 	})
-	for _, filter := range []string{"kind", "tenant", "due", "failing", "leased", "limit", "after"} {
-		cmd.MarkFlagsMutuallyExclusive("summary", filter)
-	}
 	cmd.MarkFlagsMutuallyExclusive("due", "leased")
-	list := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !summary {
-			return list(cmd, args)
-		}
-		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error { return printSummary(ctx, cmd, tools) })
-	}
-	return cmd
+	lists := []string{"kind", "tenant", "due", "failing", "leased", "limit", "after"}
+	return addSummary(t, cmd, "count what is due, leased and due later of each kind, instead of listing it", lists, showing[[]work.Summary]{
+		read: func(ctx context.Context, tools *app.Tools, _ string) ([]work.Summary, error) {
+			return work.Summarize(ctx, tools.Pool, tools.Now())
+		},
+		print: printSummary,
+	})
 }
 
 // overdue is how long ago a time was; "" when it is to come, or none.
@@ -97,15 +91,8 @@ func leased(m work.Record) string {
 	return stamp(m.LeasedUntil)
 }
 
-func printSummary(ctx context.Context, cmd *cobra.Command, tools *app.Tools) error {
-	all, err := work.Summarize(ctx, tools.Pool, tools.Now())
-	if err != nil {
-		return err
-	}
-	if asJSON, _ := cmd.Flags().GetBool("json"); asJSON {
-		return printJSON(cmd.OutOrStdout(), all)
-	}
-	return printTable(cmd.OutOrStdout(), all, func(s work.Summary) []field {
+func printSummary(w io.Writer, all []work.Summary) error {
+	return printTable(w, all, func(s work.Summary) []field {
 		return []field{
 			{"KIND", string(s.Kind)},
 			{"DUE", counted(s.Due, s.Due+s.Leased)},
