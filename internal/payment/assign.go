@@ -262,15 +262,8 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 // lockMisdirected locks a misdirected event. Its fields are fit to post: posting refuses everything
 // else about a payment before it looks for an account.
 func lockMisdirected(ctx context.Context, tx pg.Tx, id uuid.UUID) (*posting, error) {
-	var category Category
-	err := tx.QueryRow(ctx, `SELECT category FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&category)
-	switch {
-	case pg.IsNoRows(err):
-		return nil, ErrEventNotFound
-	case err != nil:
+	if err := lockEvent(ctx, tx, id, CategoryMisdirected, ErrNotMisdirected); err != nil {
 		return nil, err
-	case category != CategoryMisdirected:
-		return nil, ErrNotMisdirected
 	}
 	row, err := pg.One(ctx, tx, pgx.RowToStructByPos[eventRow], ErrEventNotFound, `SELECT `+pg.Names[eventRow]()+` FROM inbound_events WHERE id = $1`, id)
 	return &posting{eventRow: row}, err
@@ -283,14 +276,10 @@ func (e *posting) assignTo(ctx context.Context, tx pg.Tx, to Destination) error 
 	if err != nil {
 		return err
 	}
-	targets, _, err := account.Match(ctx, tx, []account.Alias{{Ref: id.String()}})
-	if err != nil {
+	if e.target, err = targetOf(ctx, tx, id); err != nil {
 		return err
 	}
-	if targets[0] == nil || targets[0].ID != id {
-		return account.ErrNotFound
-	}
-	e.target, e.assigned = targets[0], true
+	e.assigned = true
 	e.decided(CategoryPayment, e.Problem)
 	return nil
 }

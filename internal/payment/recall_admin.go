@@ -11,7 +11,6 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
-	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -168,15 +167,7 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 
 // lockRecall locks a payment, and returns its recall that the bank is asked about.
 func lockRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (v RecallRecord, err error) {
-	if err := work.Lock(ctx, tx, work.Confirm, eventID); err != nil {
-		return v, err
-	}
-	var status Status
-	err = tx.QueryRow(ctx, `SELECT status FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, eventID).Scan(&status)
-	if pg.IsNoRows(err) {
-		return v, ErrEventNotFound
-	}
-	if err != nil {
+	if err := lockPayment(ctx, tx, eventID); err != nil {
 		return v, err
 	}
 	return pg.One(ctx, tx, pgx.RowToStructByPos[RecallRecord], ErrNoRecall, recallQuery+` WHERE r.event_id = $1 AND r.status`+ledger.RecallStands, eventID)

@@ -2,7 +2,6 @@ package payment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -42,16 +41,10 @@ func (s *Service) PlanReturn(ctx context.Context, eventID uuid.UUID) (p Returnab
 	if err := takenBack(ctx, s.Pool, eventID); err != nil {
 		return p, err
 	}
-	p.Record, err = s.BankRecord(ctx, p.Event.ProviderTxnRef)
-	e := p.Event
-	switch r := p.Record; {
-	case errors.Is(err, provider.ErrUnknown):
-		return p, ErrNotAtBank
-	case err != nil:
-		return p, fmt.Errorf("ask the bank: %w", err)
-	case r.Status != provider.Success:
-		return p, errs.New(errs.Unprocessable, "the bank says "+string(r.Status))
-	case !r.Amount.Equal(*e.Amount) || !r.Fee.Equal(*e.Fee) || r.Currency != e.Currency:
+	if p.Record, err = s.successRecord(ctx, p.Event.ProviderTxnRef); err != nil {
+		return p, err
+	}
+	if r, e := p.Record, p.Event; !r.Amount.Equal(*e.Amount) || !r.Fee.Equal(*e.Fee) || r.Currency != e.Currency {
 		return p, errs.New(errs.Unprocessable, fmt.Sprintf("the bank's record differs: %s %s with a fee of %s", r.Currency, r.Amount, r.Fee))
 	}
 	sender := senderOf(p.Record)

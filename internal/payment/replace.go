@@ -201,25 +201,19 @@ func (s *Service) PlanRestore(ctx context.Context, eventID uuid.UUID) (p Restora
 		return p, err
 	}
 	p.Amount = e.Amount.Sub(e.Fee)
-	p.Record, err = s.BankRecord(ctx, e.TxnRef)
-	switch {
-	case errors.Is(err, provider.ErrUnknown):
-		return p, ErrNotAtBank
-	case err != nil:
-		return p, fmt.Errorf("ask the bank: %w", err)
+	if p.Record, err = s.successRecord(ctx, e.TxnRef); err != nil {
+		return p, err
 	}
 	return p, e.supportedBy(p.Record)
 }
 
 // supportedBy refuses a record of the bank that does not say success of the same payment.
 func (e *Entry) supportedBy(t provider.Transaction) error {
-	switch {
-	case t.Status != provider.Success:
-		return errs.New(errs.Unprocessable, "the bank says "+string(t.Status))
-	case e.Differs(t) != "":
-		return errs.New(errs.Unprocessable, "the bank's record differs: "+e.Differs(t))
+	err := saysSuccess(t)
+	if err == nil && e.Differs(t) != "" {
+		err = errs.New(errs.Unprocessable, "the bank's record differs: "+e.Differs(t))
 	}
-	return nil
+	return err
 }
 
 // RestoreReversed posts a payment again whose credit was wrongly reversed: the bank's own record
@@ -345,7 +339,7 @@ func findReversed(ctx context.Context, q pg.Querier, eventID uuid.UUID) (*Entry,
 // once. No bank's id has a colon.
 func replacementID(eventID uuid.UUID) string { return sourceReplacement + ":" + eventID.String() }
 
-// targetOf is the account of a posted payment, locked where a payment may end it.
+// targetOf is an account that is posted to, locked where a payment may end it.
 func targetOf(ctx context.Context, tx pg.Tx, accountID uuid.UUID) (*account.Target, error) {
 	targets, _, err := account.Match(ctx, tx, []account.Alias{{Ref: accountID.String()}})
 	if err == nil && (targets[0] == nil || targets[0].ID != accountID) {
@@ -357,17 +351,20 @@ func targetOf(ctx context.Context, tx pg.Tx, accountID uuid.UUID) (*account.Targ
 	return targets[0], nil
 }
 
-// lockReview locks a payment, and returns its review.
-func lockReview(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (Review, error) {
+// lockPayment locks a payment's item of work and then its event, as the confirmation does.
+// [ErrEventNotFound].
+func lockPayment(ctx context.Context, tx pg.Tx, eventID uuid.UUID) error {
 	if err := work.Lock(ctx, tx, work.Confirm, eventID); err != nil {
-		return Review{}, err
+		return err
 	}
 	var locked uuid.UUID
 	err := tx.QueryRow(ctx, `SELECT id FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, eventID).Scan(&locked)
-	if pg.IsNoRows(err) {
-		return Review{}, ErrEventNotFound
-	}
-	if err != nil {
+	return pg.OrNone(err, ErrEventNotFound)
+}
+
+// lockReview locks a payment, and returns its review.
+func lockReview(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (Review, error) {
+	if err := lockPayment(ctx, tx, eventID); err != nil {
 		return Review{}, err
 	}
 	// a statement of its own: what it reads is not older than the lock

@@ -36,24 +36,47 @@ func (s *Service) PlanRepost(ctx context.Context, eventID uuid.UUID) (p Repostab
 	if p.Event, err = s.InboundEvent(ctx, eventID); err != nil {
 		return p, err
 	}
-	switch {
-	case p.Event.Category != CategoryProcessingError:
+	if p.Event.Category != CategoryProcessingError {
 		return p, ErrNotUnposted
-	case p.Event.ProviderTxnRef == "":
-		return p, ErrNoTxnRef
 	}
-	p.Record, err = s.BankRecord(ctx, p.Event.ProviderTxnRef)
+	p.Record, err = s.successRecord(ctx, p.Event.ProviderTxnRef)
+	if err == nil && Unfit(p.Record) != "" {
+		err = errs.New(errs.Unprocessable, "the bank's own record cannot be posted: "+Unfit(p.Record))
+	}
+	return p, err
+}
+
+// successRecord asks the bank for its record of a payment, which must say success. [ErrNoTxnRef],
+// [ErrNotAtBank], [provider.ErrNotSet] without a bank, and a refusal that says what it says.
+func (s *Service) successRecord(ctx context.Context, txnRef string) (provider.Transaction, error) {
+	if txnRef == "" {
+		return provider.Transaction{}, ErrNoTxnRef
+	}
+	t, err := s.BankRecord(ctx, txnRef)
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
-		return p, ErrNotAtBank
+		return t, ErrNotAtBank
 	case err != nil:
-		return p, fmt.Errorf("ask the bank: %w", err)
-	case p.Record.Status != provider.Success:
-		return p, errs.New(errs.Unprocessable, "the bank says "+string(p.Record.Status))
-	case Unfit(p.Record) != "":
-		return p, errs.New(errs.Unprocessable, "the bank's own record cannot be posted: "+Unfit(p.Record))
+		return t, fmt.Errorf("ask the bank: %w", err)
 	}
-	return p, nil
+	return t, saysSuccess(t)
+}
+
+func saysSuccess(t provider.Transaction) error {
+	if t.Status != provider.Success {
+		return errs.New(errs.Unprocessable, "the bank says "+string(t.Status))
+	}
+	return nil
+}
+
+// lockEvent locks an event of a category, or refuses one of another. [ErrEventNotFound].
+func lockEvent(ctx context.Context, tx pg.Tx, id uuid.UUID, want Category, refusal error) error {
+	var category Category
+	err := tx.QueryRow(ctx, `SELECT category FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&category)
+	if err == nil && category != want {
+		err = refusal
+	}
+	return pg.OrNone(err, ErrEventNotFound)
 }
 
 // Repost posts an event that could not be posted, or was held back, from the bank's own record:
@@ -88,15 +111,8 @@ func (s *Service) postRecord(ctx context.Context, id uuid.UUID, t provider.Trans
 	var e *posting
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		var category Category
-		err := tx.QueryRow(ctx, `SELECT category FROM inbound_events WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&category)
-		switch {
-		case pg.IsNoRows(err):
-			return ErrEventNotFound
-		case err != nil:
+		if err := lockEvent(ctx, tx, id, CategoryProcessingError, ErrNotUnposted); err != nil {
 			return err
-		case category != CategoryProcessingError:
-			return ErrNotUnposted
 		}
 		row, err := pg.One(ctx, tx, pgx.RowToStructByPos[eventRow], ErrEventNotFound, `
 			WITH listed AS (UPDATE listed_payments SET amount = $2, alias_number = $6, occurred_at = $7 WHERE event_id = $1)

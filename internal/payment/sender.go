@@ -2,15 +2,12 @@ package payment
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/google/uuid"
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/pg"
-	"ajo/internal/provider"
 	"ajo/ledger"
 )
 
@@ -22,20 +19,12 @@ var ErrNoSender = errs.New(errs.Unprocessable, "the bank's record does not say f
 // [provider.ErrNotSet] without a bank, and a refusal that says what the bank's record has.
 func (s *Service) Sender(ctx context.Context, eventID uuid.UUID) (ledger.Sender, error) {
 	e, err := s.InboundEvent(ctx, eventID)
-	switch {
-	case err != nil:
+	if err != nil {
 		return ledger.Sender{}, err
-	case e.ProviderTxnRef == "":
-		return ledger.Sender{}, ErrNoTxnRef
 	}
-	t, err := s.BankRecord(ctx, e.ProviderTxnRef)
-	switch {
-	case errors.Is(err, provider.ErrUnknown):
-		return ledger.Sender{}, ErrNotAtBank
-	case err != nil:
-		return ledger.Sender{}, fmt.Errorf("ask the bank: %w", err)
-	case t.Status != provider.Success:
-		return ledger.Sender{}, errs.New(errs.Unprocessable, "the bank says "+string(t.Status))
+	t, err := s.successRecord(ctx, e.ProviderTxnRef)
+	if err != nil {
+		return ledger.Sender{}, err
 	}
 	sender := senderOf(t)
 	if sender.AccountNumber == "" {
