@@ -59,7 +59,7 @@ var targets = []target{
 	{"internal/work", []string{"./internal/work", "./internal/webhook", "./workers", "./cmd/ajo"}},
 }
 
-// options are what the command line says.
+// options are what the command line says, and what only tests change.
 type options struct {
 	root    string
 	covered []string // the packages whose lines are changed
@@ -68,31 +68,26 @@ type options struct {
 	seed    uint64
 	only    string
 	kind    string
-	command []string
-	limit   time.Duration
-	budget  time.Duration
-	own     bool
 	minutes float64
-	excused string
+	limit   time.Duration // how long tests that are run together may take
+	// how long the tests that are asked about a mutant may take, one after the other without it
+	budget time.Duration
 }
 
+// excusedFile has the excuses, below the root.
+const excusedFile = "internal/tools/mutate/excused.txt"
+
 func main() {
-	var o options
+	o := options{limit: 5 * time.Minute, budget: time.Minute}
 	list := flag.Bool("list", false, "only list the mutants that would be tried")
 	flag.StringVar(&o.root, "root", ".", "the module's root")
 	flag.IntVar(&o.count, "n", 100, "how many mutants are tried, drawn by the seed; 0: all")
 	flag.IntVar(&o.jobs, "jobs", 1, "how many are tried at once")
 	flag.Uint64Var(&o.seed, "seed", 0, "the seed of the draw; 0: one is drawn")
-	command := flag.String("go", "go", "the go command, with what stands before it")
 	flag.StringVar(&o.only, "only", "", "only mutants whose file and function, as in their names, match this expression")
 	flag.StringVar(&o.kind, "kind", "", "only mutants of this kind: lock, scope, state, money or boundary")
-	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "how long tests that are run together may take")
-	flag.DurationVar(&o.budget, "budget", time.Minute, "how long the tests that are asked about a mutant may take, one after the other without it")
-	flag.BoolVar(&o.own, "own", false, "ask the tests of a mutant's first package alone")
 	flag.Float64Var(&o.minutes, "minutes", 0, "after how long to end with the score so far; 0: when all are tried")
-	flag.StringVar(&o.excused, "excused", "internal/tools/mutate/excused.txt", "the file of excuses, below the root")
 	flag.Parse()
-	o.command = strings.Fields(*command)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, o, *list); err != nil {
@@ -114,12 +109,12 @@ func run(ctx context.Context, o options, list bool) error {
 	if err != nil {
 		return err
 	}
-	ex, err := readExcuses(filepath.Join(root, o.excused))
+	ex, err := readExcuses(filepath.Join(root, excusedFile))
 	if err != nil {
 		return err
 	}
 	if unused := ex.unused(all); len(unused) > 0 {
-		return fmt.Errorf("%s excuses what is no mutant any more; take out:\n%s", o.excused, strings.Join(unused, "\n"))
+		return fmt.Errorf("%s excuses what is no mutant any more; take out:\n%s", excusedFile, strings.Join(unused, "\n"))
 	}
 	if _, err := regexp.Compile(o.only); err != nil {
 		return err

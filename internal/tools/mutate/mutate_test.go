@@ -70,7 +70,7 @@ func TestKillsAndReportsSurvivors(t *testing.T) {
 	t.Parallel()
 	root := module(t, source, weakTest)
 	all := mutantsOfSource(t, root, "./p")
-	o := options{root: root, covered: []string{"./p"}, limit: time.Minute, budget: time.Minute, jobs: 2, seed: 1, command: []string{"go"}}
+	o := options{root: root, covered: []string{"./p"}, limit: time.Minute, budget: time.Minute, jobs: 2, seed: 1}
 	var out strings.Builder
 	want := map[string]fate{
 		"p/p.go Covers: Covers(balance, sum int) bool { return [balance >= sum => balance > sum]": killed,
@@ -215,7 +215,7 @@ func TestTimeIsNoKiller(t *testing.T) {
 			root := module(t, source, test)
 			all := mutantsOfSource(t, root, "./p")
 			i := slices.IndexFunc(all, func(m mutant) bool { return m.after == "n <= limit" })
-			o := options{root: root, covered: []string{"./p"}, limit: 2 * time.Second, budget: time.Minute, command: []string{"go"}}
+			o := options{root: root, covered: []string{"./p"}, limit: 2 * time.Second, budget: time.Minute}
 			r, err := newTestedTester(t, o, all, io.Discard).tryOne(t.Context(), all[i])
 			if err != nil || r.fate != want.fate || runs() != want.runs {
 				t.Errorf("%v: %q by %q after %d runs, the one without a change among them", err, r.fate, r.note, runs())
@@ -234,7 +234,7 @@ func TestTimeIsNoKiller(t *testing.T) {
 // brought to are not run at all.
 func TestBaselineMustPass(t *testing.T) {
 	t.Parallel()
-	o := options{covered: []string{"./p"}, limit: time.Minute, budget: time.Minute, command: []string{"go"}}
+	o := options{covered: []string{"./p"}, limit: time.Minute, budget: time.Minute}
 	for then, want := range map[string]string{
 		"t.Error(`far from the limit`)":                            "TestRuns of ./p fails without any change: it is not asked",
 		"if run == 1 { t.Error(`once`) }; if noticed { t.Fail() }": "",
@@ -300,7 +300,7 @@ func TestSign(t *testing.T) {
 	}
 }
 `)
-	o := options{root: root, covered: []string{"./p"}, limit: time.Minute, command: []string{"go"}}
+	o := options{root: root, covered: []string{"./p"}, limit: time.Minute}
 	var out strings.Builder
 	for _, ran := range []string{"3, of which 3 were run", "3, of which 0 were run"} {
 		all := mutantsOfSource(t, root, "./p")
@@ -343,7 +343,7 @@ func TestTimeIsUp(t *testing.T) {
 	}()
 	var out strings.Builder
 	begin := time.Now()
-	o := options{root: root, covered: []string{"./p"}, limit: 10 * time.Minute, budget: time.Minute, minutes: 10, command: []string{"go"}}
+	o := options{root: root, covered: []string{"./p"}, limit: 10 * time.Minute, budget: time.Minute, minutes: 10}
 	if err := try(ctx, o, all, []mutant{all[i], all[i-1]}, 0, &out); err != nil || time.Since(begin) > 5*time.Minute ||
 		!strings.Contains(out.String(), "ended after 1 of 2 mutants: the time is up\nscore: 100.0 % (1 killed,") {
 		t.Errorf("%v\n%s", err, out.String())
@@ -432,7 +432,7 @@ func TestKindsOfTheTree(t *testing.T) {
 func TestStatementsOfOneName(t *testing.T) {
 	t.Parallel()
 	statements := "\nconst rowsSQL = `SELECT id FROM work WHERE id = $1` + listSQL\n\nconst listSQL = `\n\tAND due_at <= $2`\n\nfunc SQL() string { return rowsSQL }\n"
-	o := options{root: module(t, source+statements, weakTest), covered: []string{"./p", "./q"}, limit: time.Minute, jobs: 2, command: []string{"go"}}
+	o := options{root: module(t, source+statements, weakTest), covered: []string{"./p", "./q"}, limit: time.Minute, jobs: 2}
 	for name, text := range map[string]string{"q.go": "package q\n" + statements, "q_test.go": "package q\n\nimport \"testing\"\n\nfunc TestSQL(t *testing.T) { SQL() }\n"} {
 		path := filepath.Join(o.root, "q", name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -471,7 +471,7 @@ func Line(s sum) (l Sides) {
 }
 `, "package p\n\nimport \"testing\"\n\nfunc TestLine(t *testing.T) {\n\tif l := Line(2); l.Credit != 2 {\n\t\tt.Error(l)\n\t}\n}\n")
 	all := mutantsOfSource(t, root, "./p")
-	o := options{root: root, covered: []string{"./p"}, limit: time.Minute, budget: time.Minute, jobs: 2, command: []string{"go"}}
+	o := options{root: root, covered: []string{"./p"}, limit: time.Minute, budget: time.Minute, jobs: 2}
 	tester := newTestedTester(t, o, all, io.Discard)
 	want := map[string]fate{"Credit": killed, "IsPositive": stillbirth}
 	for _, m := range all {

@@ -120,11 +120,7 @@ feed:
 func (t *tester) tryOne(ctx context.Context, m mutant) (r result, err error) {
 	r = result{mutant: m, fate: survived}
 	asked, left, late := 0, t.budget, false
-	asks := m.tests
-	if t.own {
-		asks = asks[:1]
-	}
-	for _, pkg := range asks {
+	for _, pkg := range m.tests {
 		if left < time.Second { // the budget is spent
 			break
 		}
@@ -316,7 +312,7 @@ func (t *tester) goTest(ctx context.Context, args ...string) (string, error) {
 
 // goTool runs the go command at the root.
 func (t *tester) goTool(ctx context.Context, args ...string) (string, error) {
-	out, err := runIn(ctx, t.root, nil, t.command[0], slices.Concat(t.command[1:], args)...)
+	out, err := runIn(ctx, t.root, nil, "go", args...)
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -136,15 +137,7 @@ func (d durations) print(out io.Writer, all time.Duration) {
 		list []duration
 		most int
 	}{{d.packages, packages}, {d.tests, tests}} {
-		slices.SortFunc(part.list, func(a, b duration) int {
-			switch {
-			case a.elapsed > b.elapsed:
-				return -1
-			case a.elapsed < b.elapsed:
-				return 1
-			}
-			return 0
-		})
+		slices.SortFunc(part.list, func(a, b duration) int { return cmp.Compare(b.elapsed, a.elapsed) })
 		for _, x := range part.list[:min(part.most, len(part.list))] {
 			fmt.Fprintf(out, "%7.1f s  %s\n", x.elapsed, x.name)
 		}
