@@ -67,9 +67,8 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 			if err != nil {
 				return all, err
 			}
-			sums, err := ledger.SumHolds(ctx, tools.Pool, tools.Now(), f)
-			all.Items = append([]ledger.HoldSum{}, sums...)
-			for _, s := range sums {
+			all.Items, err = ledger.SumHolds(ctx, tools.Pool, tools.Now(), f)
+			for _, s := range all.Items {
 				all.Count, all.Total = all.Count+s.Count, all.Total.Add(s.Amount)
 			}
 			return all, err

@@ -168,9 +168,6 @@ func (s *Service) Standing(ctx context.Context, tenantID uuid.UUID) (Standing, e
 		SELECT * FROM (
 			SELECT DISTINCT ON (tier) tier, max_deposit, max_day, max_balance FROM tier_limits WHERE tenant_id = $1 AND starts_at <= $2 ORDER BY tier, starts_at DESC) t
 		WHERE coalesce(max_deposit, max_day, max_balance) IS NOT NULL ORDER BY tier`, tenantID, now)
-	if st.Tiers == nil {
-		st.Tiers = []Tier{}
-	}
 	return st, err
 }
 

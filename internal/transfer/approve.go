@@ -234,9 +234,6 @@ func readApproval(ctx context.Context, q pg.Querier, tenantID uuid.UUID, merchan
 	a.Decisions, err = pg.Collect(ctx, q, pgx.RowToStructByPos[MemberDecision], `
 		SELECT p.member_id, coalesce(m.email, ''), p.decision, p.decided_at FROM transfer_approvals p LEFT JOIN members m ON m.tenant_id = p.tenant_id AND m.id = p.member_id
 		WHERE p.transfer_id = $1 ORDER BY p.decided_at, p.member_id`, id)
-	if a.Decisions == nil {
-		a.Decisions = []MemberDecision{}
-	}
 	return a, err
 }
 
