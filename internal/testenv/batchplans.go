@@ -99,14 +99,10 @@ func (b *batched) check(t testing.TB) {
 		return
 	}
 	pool, err := pg.Open(ctx, cloneDatabase(t), 1)
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
+	must(t, err)
 	defer pool.Close()
 	first, err := firstColumns(ctx, pool)
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
+	must(t, err)
 	for _, vacuum := range []string{"", "VACUUM ANALYZE " + emptied} {
 		if _, err := pool.Exec(ctx, vacuum); err != nil {
 			t.Fatalf("testenv: %v", err)

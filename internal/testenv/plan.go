@@ -124,9 +124,7 @@ func (e *Env) traced(fn tracer) *pg.Pool {
 	cfg := e.Pool.Config()
 	cfg.ConnConfig.Tracer = fn
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
-	if err != nil {
-		e.T.Fatalf("testenv: %v", err)
-	}
+	must(e.T, err)
 	return pool
 }
 

@@ -64,9 +64,7 @@ func New(t testing.TB) *Env {
 	t.Helper()
 	e := &Env{T: t, Clock: clock.NewFake(Epoch), DatabaseURL: cloneDatabase(t)}
 	settings, err := pg.OpenStandby(context.Background(), e.DatabaseURL, 8) // it connects to nothing
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
+	must(t, err)
 	settings.Close()
 	e.Pool = settings
 	seen := &batched{in: map[*pgx.Conn]bool{}}
@@ -85,9 +83,7 @@ func (e *Env) Redis() *redis.Client {
 		e.RedisURL = reserveRedis(e.T)
 	}
 	opts, err := redis.ParseURL(e.RedisURL)
-	if err != nil {
-		e.T.Fatalf("testenv: %v", err)
-	}
+	must(e.T, err)
 	c := redis.NewClient(opts)
 	e.T.Cleanup(func() { _ = c.Close() })
 	return c
@@ -105,9 +101,7 @@ func serverURL(t testing.TB, name string) string {
 func withDatabase(t testing.TB, server, name string) string {
 	t.Helper()
 	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
+	must(t, err)
 	u.Path = "/" + name
 	return u.String()
 }
@@ -124,24 +118,25 @@ func cloneDatabase(t testing.TB) string {
 	t.Helper()
 	server := serverURL(t, "AJO_TEST_DATABASE_URL")
 	templateOnce.Do(func() {
-		templateName, errTemplate = makeTemplate(server, func(n string) string { return withDatabase(t, server, n) })
+		templateName, errTemplate = makeTemplate(t, server)
 	})
 	if errTemplate != nil {
 		t.Fatalf("testenv: template: %v", errTemplate)
 	}
-	name := "ajo_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
-	admin(t, fmt.Sprintf(`CREATE DATABASE %s TEMPLATE %s%s`, name, templateName, copyFiles))
-	t.Cleanup(func() { admin(t, fmt.Sprintf(`DROP DATABASE IF EXISTS %s WITH (FORCE)`, name)) })
-	return withDatabase(t, server, name)
+	return makeDatabase(t, server, ` TEMPLATE `+templateName+copyFiles)
 }
 
 // EmptyDatabase makes a database without a schema, for a test of migrations, and returns its URL.
 // It is removed when t ends.
 func EmptyDatabase(t testing.TB) string {
 	t.Helper()
-	server := serverURL(t, "AJO_TEST_DATABASE_URL")
+	return makeDatabase(t, serverURL(t, "AJO_TEST_DATABASE_URL"), "")
+}
+
+func makeDatabase(t testing.TB, server, from string) string {
+	t.Helper()
 	name := "ajo_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
-	admin(t, `CREATE DATABASE `+name)
+	admin(t, `CREATE DATABASE `+name+from)
 	t.Cleanup(func() { admin(t, fmt.Sprintf(`DROP DATABASE IF EXISTS %s WITH (FORCE)`, name)) })
 	return withDatabase(t, server, name)
 }
@@ -165,7 +160,7 @@ func admin(t testing.TB, sql string) {
 
 // makeTemplate migrates a database that is named after the migrations' content, once for all test
 // processes.
-func makeTemplate(server string, urlOf func(string) string) (string, error) {
+func makeTemplate(t testing.TB, server string) (string, error) {
 	ctx := context.Background()
 	sum := sha256.New()
 	names, err := fs.Glob(migrations.Files, "*.sql")
@@ -197,15 +192,16 @@ func makeTemplate(server string, urlOf func(string) string) (string, error) {
 		return name, err
 	}
 	building := name + "_building"
+	url := withDatabase(t, server, building)
 	for _, sql := range []string{"DROP DATABASE IF EXISTS " + building, "CREATE DATABASE " + building} {
 		if _, err := c.Exec(ctx, sql); err != nil {
 			return "", err
 		}
 	}
-	if _, err := migrations.Up(ctx, urlOf(building), migrations.Options{}); err != nil {
+	if _, err := migrations.Up(ctx, url, migrations.Options{}); err != nil {
 		return "", err
 	}
-	if err := makePartitions(ctx, urlOf(building)); err != nil {
+	if err := makePartitions(ctx, url); err != nil {
 		return "", err
 	}
 	_, err = c.Exec(ctx, fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", building, name))
@@ -227,9 +223,7 @@ func sharedRedis(t testing.TB) (*redis.Client, string) {
 	t.Helper()
 	server := serverURL(t, "AJO_TEST_REDIS_URL")
 	opts, err := redis.ParseURL(server)
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
+	must(t, err)
 	c := redis.NewClient(opts)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, server

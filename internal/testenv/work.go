@@ -37,9 +37,7 @@ func (e *Env) DueAt(kind work.Kind, id uuid.UUID) *time.Time {
 func (e *Env) Overdue(kind work.Kind, now, before time.Time, limit int) []uuid.UUID {
 	e.T.Helper()
 	items, err := work.Overdue(context.Background(), e.Pool, now, []work.Span{{Kind: kind, Before: before}}, limit)
-	if err != nil {
-		e.T.Fatalf("testenv: %v", err)
-	}
+	must(e.T, err)
 	var ids []uuid.UUID
 	for _, m := range items {
 		ids = append(ids, m.ID)
