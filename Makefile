@@ -114,7 +114,7 @@ AJO_CHECKS ?= 1000
 
 .PHONY: test-properties
 test-properties: build ## Try each property of the books AJO_CHECKS (1000) times, with drawn payments, holds, limits and fees (make test: 20)
-	bin/ajo stack -- go test ./ledger ./internal/transfer -count 1 -timeout 60m -rapid.checks=$(AJO_CHECKS)
+	bin/ajo stack -- go test ./ledger ./internal/transfer ./internal/statement -count 1 -timeout 60m -rapid.checks=$(AJO_CHECKS)
 
 AJO_HELD_RUNS ?= 50
 

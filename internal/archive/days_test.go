@@ -10,11 +10,11 @@ import (
 	"ajo/internal/testenv"
 )
 
-// 400 days at a steady rate: what the deliveries take on disk, and the number of their partitions,
+// 160 days at a steady rate: what the deliveries take on disk, and the number of their partitions,
 // are as after the first weeks.
 func TestDiskStaysFlat(t *testing.T) {
 	b := setup(t, 0)
-	const days, keep, perDay = 400, 31, 40
+	const days, keep, perDay = 160, 31, 40
 	const ofDeliveries = `WHERE inhparent IN ('deliveries'::regclass, 'delivery_attempts'::regclass)`
 	b.opts.KeepDeliveries = keep * day
 	s := b.with(b.opts.Store)

@@ -27,7 +27,7 @@ func TestPaymentDeadlineAndExpireAtOnce(t *testing.T) {
 	b := setup(t)
 	accounts := account.New(account.Options{Pool: b.Pool, Bank: b.client(), Clock: b.Clock})
 	now := b.Clock.Now()
-	const rounds, side = 1000, 20
+	const rounds, side = 200, 20
 	ids, events := b.oneTimeAccounts(rounds, now), make([]uuid.UUID, rounds)
 	for from := 0; from < rounds; from += side {
 		var received, wg sync.WaitGroup

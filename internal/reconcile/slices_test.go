@@ -72,13 +72,13 @@ func TestEachRecordIsReadTwice(t *testing.T) {
 	c := b.reading()
 	b.due()
 	var paid []fakebank.Transaction
-	for range 5 * 24 * 4 {
-		if len(paid) < 100 {
+	for range 5 * 24 * 2 {
+		if len(paid) < 50 {
 			txn := b.paySilently("5000.00")
 			b.post(b.receive(b.hook(txn)).ID)
 			paid = append(paid, txn)
 		}
-		b.Clock.Advance(15 * time.Minute)
+		b.Clock.Advance(30 * time.Minute)
 		require.Empty(t, b.due().Exceptions)
 		_, _, err := b.svc.RunDaily(b.ctx, 72*time.Hour)
 		require.NoError(t, err)

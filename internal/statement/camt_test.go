@@ -60,12 +60,17 @@ func TestCamt(t *testing.T) {
 func TestAnyTextMakesXML(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		l := line(rapid.String().Draw(t, "narration") + rapid.SampledFrom([]string{"", "\x00\x1b", "\xff\xfe", "]]>", "\uFFFF", strings.Repeat("ẹ̀", 200)}).Draw(t, "more"))
-		l.Entry.SenderName = l.Entry.Narration
+		lines := anyLines(t, "\x00\x1b", "\xff\xfe", "]]>", "\uFFFF", strings.Repeat("ẹ̀", 200))
+		for i := range lines {
+			lines[i].Entry.SenderName = lines[i].Entry.Narration
+		}
 		var b bytes.Buffer
-		require.NoError(t, Camt(&b, at, sheet(l)))
+		require.NoError(t, Camt(&b, at, sheet(lines...)))
 		var got camtDocument
 		require.NoError(t, xml.Unmarshal(b.Bytes(), &got))
-		require.LessOrEqual(t, len([]rune(got.Message.Statements[0].Entries[0].Details.Text)), 140)
+		require.Len(t, got.Message.Statements[0].Entries, len(lines))
+		for _, e := range got.Message.Statements[0].Entries {
+			require.LessOrEqual(t, len([]rune(e.Details.Text)), 140)
+		}
 	})
 }

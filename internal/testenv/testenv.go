@@ -9,6 +9,7 @@ package testenv
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -40,9 +41,9 @@ const redisDatabases = 4096
 // Passwords cost next to nothing in tests.
 func init() { secret.CheapHashes(true) }
 
-// FewChecks has the properties of a package tried 20 times each, not 100, as each try asks a
-// database a hundred things. Every run draws anew, and -rapid.checks asks for more (make
-// test-properties). It is for the init of a package's tests.
+// FewChecks has the properties of a package tried 20 times each, not 100, where each try is dear:
+// it asks a database a hundred things, or makes a page. Every run draws anew, and -rapid.checks
+// asks for more (make test-properties). It is for the init of a package's tests.
 func FewChecks() {
 	if err := flag.Set("rapid.checks", "20"); err != nil {
 		panic(err)
@@ -202,6 +203,21 @@ func makeTemplate(t testing.TB, server string) (string, error) {
 		return "", err
 	}
 	if err := makePartitions(ctx, url); err != nil {
+		return "", err
+	}
+	for _, suffix := range planDatabases {
+		for _, sql := range []string{"DROP DATABASE IF EXISTS " + name + suffix, "CREATE DATABASE " + name + suffix + " TEMPLATE " + building + copyFiles} {
+			if _, err := c.Exec(ctx, sql); err != nil {
+				return "", err
+			}
+		}
+	}
+	v, err := pgx.Connect(ctx, withDatabase(t, server, name+vacuumedPlans))
+	if err != nil {
+		return "", err
+	}
+	_, err = v.Exec(ctx, "VACUUM ANALYZE "+emptied)
+	if err = errors.Join(err, v.Close(ctx)); err != nil {
 		return "", err
 	}
 	_, err = c.Exec(ctx, fmt.Sprintf("ALTER DATABASE %s RENAME TO %s", building, name))
