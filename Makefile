@@ -58,7 +58,7 @@ test: build ## Run all tests, with the race detector, beside a Postgres and a Re
 	go -C internal/tools build -trimpath -o ../../bin/slowest ./slowest
 	$(TEST_FLAGS) bin/ajo stack -- bin/slowest go test -json $(RACE) -vet=off -shuffle=$(SHUFFLE) -p 3 -timeout 25m $(FIRST) $(PKG)
 	@if [ "$(PKG)" = ./... ]; then GOFLAGS="$(GOFLAGS) -trimpath" go -C internal/tools test ./mutate ./slowest; fi
-	@echo "left to targets of their own: the provoked alerts (make test-rules), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill), Patroni (make failover-patroni)"
+	@echo "left to targets of their own: the provoked alerts (make test-rules), most rows of the benchmarks (make test-bench), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill), Patroni (make failover-patroni)"
 
 .PHONY: test-fast
 test-fast: build ## Run all tests without the race detector
@@ -166,6 +166,10 @@ AJO_SOAK_MINUTES ?= 30
 soak: build ## Let payments come at 60 % of the chain's rate for AJO_SOAK_MINUTES (30) in a filled book, and plot memory, latency, dead rows and disk
 	go build -o bin/ajo-bench ./bench
 	bin/ajo-bench -scale -rows soak -soak $(AJO_SOAK_MINUTES)m $(if $(BENCH_OUT),-out $(BENCH_OUT))
+
+.PHONY: test-bench
+test-bench: build ## Try every row of the benchmarks for a moment, on small books (make test: some)
+	AJO_BENCH_ROWS=all bin/ajo stack -- go test ./bench -run '^TestEveryRow$$' -count=1 -timeout 20m
 
 .PHONY: bench-fair
 bench-fair: build ## Measure one tenant's work of each kind beside AJO_FAIR_ITEMS (50000) of another's, at slow endpoints and a slow bank (AJO_FAIR_BANK_MS)
