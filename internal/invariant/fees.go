@@ -19,12 +19,14 @@ func priceOf(sum string) string {
 }
 
 // paymentFeesSQL: each payment has the price that held when it was posted, if there was one, and
-// the fee and the VAT that this makes of it, with its own status; none where that is nothing.
+// the fee and the VAT that this makes of it, with its own status; none where that is nothing. The
+// price was read before the payment was dated, which can make it an hour later (see below).
 var paymentFeesSQL = `
 		SELECT c.id::text, format('its price is %s; %s held then', coalesce(c.price_id::text, 'none'), coalesce(` + fee.InForce("c.tenant_id", "'payment'", "c.created_at") + `::text, 'none'))
 		FROM {entries} c
 		WHERE EXISTS (SELECT FROM prices) AND c.direction = 'credit' AND c.kind = '' AND c.reversal_of IS NULL
 			AND c.price_id IS DISTINCT FROM ` + fee.InForce("c.tenant_id", "'payment'", "c.created_at") + `
+			AND c.price_id IS DISTINCT FROM ` + fee.InForce("c.tenant_id", "'payment'", "c.created_at - interval '1 hour'") + `
 		UNION ALL
 		SELECT c.id::text, format('%s of %s: its fee should be %s with %s of VAT, and is %s (%s) with %s (%s)', c.status, c.amount, w.fee, w.vat,
 			coalesce(f.amount, 0), coalesce(f.status, 'none'), coalesce(t.amount, 0), coalesce(t.status, 'none'))
@@ -40,14 +42,16 @@ var paymentFeesSQL = `
 			OR t.id IS NOT NULL AND (t.account_id, t.status, t.kind, t.contra, t.created_at) IS DISTINCT FROM (c.account_id, c.status, 'platform_fee', 'taxes', c.created_at))`
 
 // payoutFeesSQL: what the platform takes of a transfer is what the price says that held when it was
-// accepted, and its entries have the transfer's end. What went back stands no more.
+// accepted, and its entries have the transfer's end. What went back stands no more. Entries can be
+// an hour later than their transfer, where a clock was ahead: no entry is dated before the account's
+// last one (ledger, dated).
 var payoutFeesSQL = `
 		SELECT t.merchant_tx_ref, format('%s: %s and %s of VAT, its entries have %s and %s; its price says %s and %s', t.status, coalesce(t.platform_fee, 0), coalesce(t.platform_vat, 0),
 			coalesce(e.fee, 0), coalesce(e.vat, 0), coalesce(x.fee, 0), coalesce(round(x.fee * x.rate / 100, 2), 0))
 		FROM {transfers} t
 		LEFT JOIN LATERAL (
 			SELECT sum(amount) FILTER (WHERE contra = 'platform_revenue') AS fee, sum(amount) FILTER (WHERE contra = 'taxes') AS vat,
-				bool_or(account_id <> t.account_id OR direction <> 'debit' OR created_at <> t.created_at
+				bool_or(account_id <> t.account_id OR direction <> 'debit' OR NOT created_at BETWEEN t.created_at AND t.created_at + interval '1 hour'
 					OR status <> CASE t.status WHEN 'success' THEN 'confirmed' ELSE 'provisional' END) AS other
 			FROM ledger_entries WHERE transfer_ref = t.merchant_tx_ref AND kind = 'platform_fee' AND status <> 'reversed') e ON true
 		LEFT JOIN LATERAL (

@@ -94,7 +94,9 @@ func TestPlatformFeeOfAPayout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			b.price("10", b.Clock.Now().Add(-time.Hour))
+			b.Clock.Advance(time.Second) // of a process whose clock is ahead
 			b.fund("200.00")
+			b.Clock.Advance(-time.Second)
 			b.bank.Faults.Set(c.rule)
 			p := b.settle("100.00")
 			b.platform("89.25", feeDebit+"provisional", vatDebit+"provisional")
