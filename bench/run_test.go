@@ -55,7 +55,7 @@ func shortRun(t *testing.T) *run {
 }
 
 // someRows are those that run in make test: what most of the others are made of.
-var someRows = []string{"spread", "chain", "settle", "memory", "read", "confirm"}
+var someRows = []string{"spread", "chain", "settle", "memory", "read", "confirm", "soak"}
 
 // Every row runs, its books hold, and the result can be written, read, drawn and compared. What the
 // figures are is not asked. Each row starts processes on a book of its own, so make test runs some

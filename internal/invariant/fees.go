@@ -43,7 +43,7 @@ var paymentFeesSQL = `
 
 // payoutFeesSQL: what the platform takes of a transfer is what the price says that held when it was
 // accepted, and its entries have the transfer's end. What went back stands no more. Entries can be
-// an hour later than their transfer, where a clock was ahead: no entry is dated before the account's
+// an hour later than their transfer, where a clock was ahead: none is dated before the account's
 // last one (ledger, dated).
 var payoutFeesSQL = `
 		SELECT t.merchant_tx_ref, format('%s: %s and %s of VAT, its entries have %s and %s; its price says %s and %s', t.status, coalesce(t.platform_fee, 0), coalesce(t.platform_vat, 0),
