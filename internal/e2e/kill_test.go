@@ -95,6 +95,7 @@ func (w *world) minutePasses() {
 		return
 	}
 	w.Exec(`UPDATE work SET leased_until = now() WHERE leased_until > now()`)
+	w.Exec(`UPDATE confirm_lists SET leased_until = now() WHERE read_at IS NULL AND leased_until > now()`)
 }
 
 // patient reports whether faults are waited out in real time, which takes minutes.
