@@ -98,7 +98,7 @@ func (p *Passes) Write(pass Pass, r Request) (string, error) {
 // forged, expired or another request's.
 func (p *Passes) Read(header string, r Request) (Pass, error) {
 	payload, sign, _ := strings.Cut(header, ".")
-	mac, err := base64.RawURLEncoding.DecodeString(sign)
+	mac, err := base64.RawURLEncoding.Strict().DecodeString(sign)
 	if err != nil || !hmac.Equal(mac, p.mac(payload)) {
 		return Pass{}, ErrPass
 	}

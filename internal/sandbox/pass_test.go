@@ -33,10 +33,12 @@ func TestPass(t *testing.T) {
 		require.ErrorIs(t, err, sandbox.ErrPass, name)
 	}
 	for i := range text {
-		changed := []byte(text)
-		changed[i] ^= 1
-		_, err := p.Read(string(changed), r)
-		require.ErrorIs(t, err, sandbox.ErrPass, "byte %d", i)
+		for bit := range 7 {
+			changed := []byte(text)
+			changed[i] ^= 1 << bit
+			_, err := p.Read(string(changed), r)
+			require.ErrorIs(t, err, sandbox.ErrPass, "byte %d, bit %d", i, bit)
+		}
 	}
 	_, err = sandbox.NewPasses(secret.Redact("another secret of test mode, long too"), at).Read(text, r)
 	require.ErrorIs(t, err, sandbox.ErrPass)
