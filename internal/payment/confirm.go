@@ -170,17 +170,9 @@ func (s *Service) ask(ctx context.Context, c *check, listed *provider.Transactio
 	return t, err
 }
 
-// BankRecord asks for the bank's record of a payment by its id. One of another id is none,
-// whichever bank is behind it; without a bank it is [provider.ErrNotSet].
+// BankRecord asks for the bank's record of a payment by its id ([provider.Record]).
 func (s *Service) BankRecord(ctx context.Context, id string) (provider.Transaction, error) {
-	if s.Bank == nil {
-		return provider.Transaction{}, provider.ErrNotSet
-	}
-	t, err := s.Bank.Transaction(ctx, id)
-	if err == nil && t.ID != id {
-		return provider.Transaction{}, provider.ErrStranger
-	}
-	return t, err
+	return provider.Record(ctx, s.Bank, id)
 }
 
 // missedEnough reports whether one more "not found" reverses the payment, once it is proven.
@@ -224,7 +216,7 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	}
 	switch {
 	case !c.recalled():
-	case f.event == ledger.EventConfirm && c.Successes+1 < keptAfter: // nobody is told yet that it is confirmed
+	case f.event == ledger.EventConfirm && c.Successes+1 < keptAfter: // payment.confirmed is not published yet
 		f.event, f.sender, f.success, f.next, f.Why = "", nil, true, now.Add(s.confirmDelay(0)), whyStillThere
 	case f.event == ledger.EventConfirm:
 		f.open, f.watched, f.next, f.Why = true, true, watch(now, now), whyWatched

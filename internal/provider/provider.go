@@ -159,6 +159,19 @@ func (p Payout) Beside(status string, left money.Amount) string {
 	return fmt.Sprintf("the bank says %s of %s, the books %s of %s", p.Status, p.Amount, status, left)
 }
 
+// Record asks a bank for its record of an inbound transaction by its id. One of another id is none,
+// whichever bank is behind it: [ErrStranger]; without a bank it is [ErrNotSet].
+func Record(ctx context.Context, b Bank, id string) (Transaction, error) {
+	if b == nil {
+		return Transaction{}, ErrNotSet
+	}
+	t, err := b.Transaction(ctx, id)
+	if err == nil && t.ID != id {
+		return Transaction{}, ErrStranger
+	}
+	return t, err
+}
+
 // Bank is an upstream bank. Each method makes bounded calls and ends with its context.
 type Bank interface {
 	// Name is the label kept as an account's Provider.

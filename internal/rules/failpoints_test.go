@@ -69,7 +69,6 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/archive.attempt).hold Exec",
 	},
 	"only reads": {
-		"(*ajo/internal/transfer.Service).atBank Transaction",
 		"(*ajo/workers.sweeper).step Overdue",
 		"(*ajo/cmd/ajo.tool).newWorkListCmd List",
 		"(*ajo/internal/app.Tools).WorkOn Items",
@@ -78,7 +77,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/archive.Service).entry waits",
 		"(*ajo/internal/archive.attempt).run mayNotMove",
 		"ajo/internal/pg.Reading transact",
-		"(*ajo/internal/payment.Service).BankRecord Transaction",
+		"ajo/internal/provider.Record Transaction",
 		"(*ajo/internal/payment.Service).findListed Transactions",
 		"(*ajo/internal/provider.Doubting).Transaction Transaction",
 		"(*ajo/internal/provider.Doubting).Payout Payout",

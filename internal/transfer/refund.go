@@ -317,14 +317,12 @@ func (s *Service) atBank(ctx context.Context, st *claimed) (paymentState, error)
 		return "", err
 	}
 	misdirected := st.TenantID == suspense.TenantID
-	t, err := s.Bank.Transaction(ctx, ref)
+	t, err := provider.Record(ctx, s.Bank, ref)
 	switch {
 	case errors.Is(err, provider.ErrUnknown) && !misdirected:
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("ask the bank about the payment that it refunds: %w", err)
-	case t.ID != ref:
-		return "", provider.ErrStranger
 	case t.Status == provider.Success:
 		return "", nil
 	case t.Status == provider.Pending:
