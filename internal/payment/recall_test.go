@@ -345,7 +345,7 @@ func TestRecallWithoutAnAnswer(t *testing.T) {
 }
 
 // A recall before the confirmation: the bank is asked at once, and its first answer decides as
-// ever; a success needs a second one. Until then nobody is told that the payment is confirmed.
+// ever; a success needs a second one. Until then payment.confirmed is not published.
 func TestRecallBeforeConfirmation(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

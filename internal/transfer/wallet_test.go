@@ -15,7 +15,7 @@ import (
 
 // The books are of one account at the bank. Another one would not know the payout whose answer was
 // lost, and pay it again: a process that names it does not start, and operators cannot move the
-// books there before the first has said what became of it.
+// books there before the first has said how it ended.
 func TestBooksAreOfOneWallet(t *testing.T) {
 	b := setup(t, func(o *transfer.Options) { o.Rechecks = []time.Duration{time.Hour} })
 	ours, other := transfer.Wallet{AccountID: "ours", Host: "bank.example"}, transfer.Wallet{AccountID: "other", Host: "bank.example"}
