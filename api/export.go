@@ -62,7 +62,7 @@ func (e *edge) statementPDF(c *fiber.Ctx) error {
 		if err != nil {
 			return "", err
 		}
-		return x.AccountRef, statement.PDF(b, x.AccountRef, e.Accounts.Clock.Now(), sheetOf(caller(c), f, x))
+		return x.AccountRef, statement.PDF(b, x.AccountRef, e.made(), sheetOf(caller(c), f, x))
 	})
 }
 
@@ -75,31 +75,31 @@ func (e *edge) statementXML(c *fiber.Ctx) error {
 		if err != nil {
 			return "", err
 		}
-		return x.AccountRef, statement.Camt(b, e.Accounts.Clock.Now(), sheetOf(caller(c), f, x))
+		return x.AccountRef, statement.Camt(b, e.made(), sheetOf(caller(c), f, x))
 	})
 }
 
 // allCSV, allPDF and allXML are GET /auth/statement.csv, .pdf and .xml, an addition: the statements
 // of all accounts in one file.
 func (e *edge) allCSV(c *fiber.Ctx) error {
-	return e.exportAll(c, "text/csv; charset=utf-8", "csv", maxCSVLines, func(b *bytes.Buffer, _ time.Time, sheets []statement.Sheet) error {
+	return e.exportAll(c, "text/csv; charset=utf-8", "csv", maxCSVLines, func(b *bytes.Buffer, sheets []statement.Sheet) error {
 		return statement.AllCSV(b, sheets)
 	})
 }
 
 func (e *edge) allPDF(c *fiber.Ctx) error {
-	return e.exportAll(c, "application/pdf", "pdf", maxPDFLines, func(b *bytes.Buffer, at time.Time, sheets []statement.Sheet) error {
-		return statement.PDF(b, caller(c).Name, at, sheets...)
+	return e.exportAll(c, "application/pdf", "pdf", maxPDFLines, func(b *bytes.Buffer, sheets []statement.Sheet) error {
+		return statement.PDF(b, caller(c).Name, e.made(), sheets...)
 	})
 }
 
 func (e *edge) allXML(c *fiber.Ctx) error {
-	return e.exportAll(c, "application/xml", "xml", maxCSVLines, func(b *bytes.Buffer, at time.Time, sheets []statement.Sheet) error {
-		return statement.Camt(b, at, sheets...)
+	return e.exportAll(c, "application/xml", "xml", maxCSVLines, func(b *bytes.Buffer, sheets []statement.Sheet) error {
+		return statement.Camt(b, e.made(), sheets...)
 	})
 }
 
-func (e *edge) exportAll(c *fiber.Ctx, media, ending string, limit int, write func(*bytes.Buffer, time.Time, []statement.Sheet) error) error {
+func (e *edge) exportAll(c *fiber.Ctx, media, ending string, limit int, write func(*bytes.Buffer, []statement.Sheet) error) error {
 	f, err := statementFilter(c)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (e *edge) exportAll(c *fiber.Ctx, media, ending string, limit int, write fu
 		if len(sheets) == 0 && ending == "pdf" {
 			sheets = []statement.Sheet{{Tenant: t.Name, Filter: f}}
 		}
-		return "statements", write(b, e.Accounts.Clock.Now(), sheets)
+		return "statements", write(b, sheets)
 	})
 }
 
@@ -152,8 +152,7 @@ func (e *edge) paymentReceipt(c *fiber.Ctx) error {
 		case p.Recalled():
 			return "", errRecalled
 		}
-		refunded, underWay := p.Refunded()
-		return "receipt-" + p.ID.String(), statement.ReceiptPDF(b, statement.PaymentReceipt(caller(c).Name, p.Payment, refunded, underWay, e.Accounts.Clock.Now()))
+		return "receipt-" + p.ID.String(), statement.ReceiptPDF(b, statement.PaymentReceipt(caller(c).Name, p.Payment, p.Refunded, p.BeingRefunded, e.made()))
 	})
 }
 
@@ -170,11 +169,11 @@ func (e *edge) transferReceipt(c *fiber.Ctx) error {
 		case t.Differs:
 			return "", errDiffers
 		}
-		return "receipt-" + t.MerchantTxRef, statement.ReceiptPDF(b, payoutReceipt(caller(c).Name, t, e.Accounts.Clock.Now()))
+		return "receipt-" + t.MerchantTxRef, statement.ReceiptPDF(b, payoutReceipt(caller(c).Name, t, e.made()))
 	})
 }
 
-func payoutReceipt(from string, t transfer.Transfer, at time.Time) statement.Receipt {
+func payoutReceipt(from string, t transfer.Transfer, made statement.Made) statement.Receipt {
 	text := func(s *string) string {
 		if s == nil {
 			return ""
@@ -191,7 +190,7 @@ func payoutReceipt(from string, t transfer.Transfer, at time.Time) statement.Rec
 	if t.PaidAmount != nil {
 		amount = *t.PaidAmount
 	}
-	return statement.Receipt{Title: "Receipt of a payout", Tenant: from, Ref: t.MerchantTxRef, Amount: amount, At: at, Facts: [][2]string{
+	return statement.Receipt{Title: "Receipt of a payout", Tenant: from, Ref: t.MerchantTxRef, Amount: amount, Made: made, Facts: [][2]string{
 		{"Paid by", from},
 		{"From account", t.AccountRef},
 		{"To", text(t.AccountName)},
@@ -205,6 +204,11 @@ func payoutReceipt(from string, t transfer.Transfer, at time.Time) statement.Rec
 		{"State", "Paid"},
 		{"Reference", t.MerchantTxRef},
 	}}
+}
+
+// made is what the files say of their making.
+func (e *edge) made() statement.Made {
+	return statement.Made{At: e.Accounts.Clock.Now(), Test: e.Sandbox != nil}
 }
 
 // export sends a statement.
@@ -236,6 +240,9 @@ func (e *edge) sendFile(c *fiber.Ctx, media, ending string, write func(ctx conte
 	name, err := write(ctx, &b)
 	if err != nil {
 		return err
+	}
+	if e.Sandbox != nil {
+		name = "test-" + name
 	}
 	c.Set(fiber.HeaderContentType, media)
 	c.Set(fiber.HeaderContentDisposition, attachment(name, e.Accounts.Clock.Now(), ending))

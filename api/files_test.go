@@ -1,11 +1,15 @@
 package api
 
 import (
+	"context"
 	"encoding/csv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/pg"
@@ -45,6 +49,46 @@ func TestStatementsOfAllAccounts(t *testing.T) {
 		SELECT gen_random_uuid(), tenant_id, customer_id, 'n' || n, 'nomba', (9000000000 + n)::text, '', 'active', 'onetime', now(), now()
 		FROM generate_series(1, 1000) n, (SELECT tenant_id, customer_id FROM accounts WHERE account_ref = 'unused') u`)
 	w.do("GET", "/auth/statement.csv", "", m.withSession()...).refused(422, "there are more than 1000 accounts: export them one by one")
+}
+
+// between does something right before a pool is asked a statement for the second time.
+type between struct {
+	statement string
+	asked     atomic.Int64
+	do        func()
+}
+
+func (b *between) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(q.SQL, b.statement) {
+		if b.asked.Add(1) == 2 {
+			b.do()
+		}
+	}
+	return ctx
+}
+
+func (b *between) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// What moves between two accounts while the file of all accounts is made is in both, or in none.
+func TestAFileOfAllAccountsIsOfOneMoment(t *testing.T) {
+	w := setup(t)
+	m, key := w.funded("5000.00")
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Chidi Eze"}`, key...).ok(201, nil)
+	cfg := w.Pool.Config()
+	moves := &between{statement: "FROM ledger_entries e\n\t\tWHERE e.account_id = $1 AND e.seq > $2", do: func() {
+		w.do("POST", "/v1/accounts/shop-1/transfer", `{"toAccountRef":"shop-2","amount":"100.00"}`, key...).ok(201, nil)
+	}}
+	cfg.ConnConfig.Tracer = moves
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	w.opts.Accounts.Pool = pool
+	w.serve()
+	meanwhile := w.do("GET", "/auth/statement.csv", "", m.withSession()...).ok(200, nil)
+	require.EqualValues(t, 2, moves.asked.Load())
+	require.Zero(t, strings.Count(meanwhile.Body, ",book_transfer,"), meanwhile.Body)
+	file := w.do("GET", "/auth/statement.csv", "", m.withSession()...).ok(200, nil)
+	require.Equal(t, 2, strings.Count(file.Body, ",book_transfer,"))
 }
 
 // A file's name has the day in Lagos, as what is in it has, also in the hour in which UTC has

@@ -9,7 +9,7 @@ import (
 // replicaEndpoints are those that a read replica may answer: lists, statements, exports and the
 // dashboard's first page. All others are answered by the primary, as clients and handlers decide by
 // them: balances, the state of one thing, keys and sessions (which are checked before any handler),
-// and whatever writes.
+// and whatever writes; and by the primary the files of all accounts, which are of one moment.
 var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/misdirected"}: true,
 
@@ -25,9 +25,6 @@ var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/accounts/:accountRef/statement.csv"}: true,
 	{"GET", "/auth/accounts/:accountRef/statement.pdf"}: true,
 	{"GET", "/auth/accounts/:accountRef/statement.xml"}: true,
-	{"GET", "/auth/statement.csv"}:                      true,
-	{"GET", "/auth/statement.pdf"}:                      true,
-	{"GET", "/auth/statement.xml"}:                      true,
 
 	{"GET", "/v1/accounts/:accountRef/holds"}:     true,
 	{"GET", "/auth/accounts/:accountRef/holds"}:   true,

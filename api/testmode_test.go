@@ -120,6 +120,22 @@ func TestTestModeFromKeyToPayment(t *testing.T) {
 		w.do("GET", path+"/accounts/shop-1/balance", "", as...).ok(200, &balance)
 		require.Equal(t, "4975.00", balance.Balance)
 	}
+	// Nobody takes what is made of it for money.
+	id := w.read(key, "/v1/payments").list("payments")[0]["id"].(string)
+	const mark = "TEST DATA: no money was moved"
+	for path, want := range map[string]string{
+		"/auth/payments/" + id + "/receipt.pdf": "test-receipt-" + id + "-2026-03-02.pdf", "/auth/accounts/shop-1/statement.pdf": "test-statement-shop-1-2026-03-02.pdf",
+		"/auth/statement.pdf": "test-statements-2026-03-02.pdf", "/auth/statement.xml": "test-statements-2026-03-02.xml", "/auth/payments.csv": "test-payments-2026-03-02.csv",
+	} {
+		file := w.do("GET", path, "", test.withSession()...).ok(200, nil)
+		require.Equal(t, "attachment; filename="+want, file.Header.Get("Content-Disposition"))
+		switch {
+		case strings.HasSuffix(path, ".pdf"): // its title, which is UTF-16
+			require.Contains(t, strings.ReplaceAll(file.Body, "\x00", ""), mark, path)
+		case strings.HasSuffix(path, ".xml"):
+			require.Contains(t, file.Body, mark)
+		}
+	}
 	w.do("GET", "/auth/accounts/shop-1", "", ada.withSession()...).refused(404, "account not found")
 	w.do("GET", "/v1/accounts/shop-1", "", ada.withKey()...).refused(404, "account not found")
 

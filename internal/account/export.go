@@ -45,9 +45,17 @@ func (s *Service) Export(ctx context.Context, tenantID uuid.UUID, ref string, f 
 }
 
 // Exports is [Service.Export] of all accounts of the tenant that have lines, the oldest first: at
-// most limit lines together, of 1,000 accounts.
-func (s *Service) Exports(ctx context.Context, tenantID uuid.UUID, f ledger.Filter, limit int) ([]Export, error) {
-	q := pg.Reader(ctx, s.Pool)
+// most limit lines together, of 1,000 accounts. All are of one moment, lest what moves between two
+// of them meanwhile is in one and not in the other; therefore no replica reads them.
+func (s *Service) Exports(ctx context.Context, tenantID uuid.UUID, f ledger.Filter, limit int) (out []Export, err error) {
+	err = pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) error {
+		out, err = s.exports(ctx, tx, tenantID, f, limit)
+		return err
+	})
+	return out, err
+}
+
+func (s *Service) exports(ctx context.Context, q pg.Querier, tenantID uuid.UUID, f ledger.Filter, limit int) ([]Export, error) {
 	accounts, err := pg.Collect(ctx, q, func(row pgx.CollectableRow) (a Account, err error) { return a, row.Scan(a.fields()...) }, `
 		SELECT `+columns+` FROM accounts a WHERE a.tenant_id = $1 AND a.status <> 'provisioning' ORDER BY a.id LIMIT $2`, tenantID, maxExported+1)
 	if err != nil {

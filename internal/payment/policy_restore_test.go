@@ -11,6 +11,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/fakebank"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
@@ -51,9 +52,22 @@ func TestARestoredPaymentWasRefunded(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{"success 3975.00"}, refunds)
-		done, underWay := shown.Refunded()
-		require.Equal(t, []string{"3975.00", "0.00"}, []string{done.String(), underWay.String()})
+		require.Equal(t, []string{"3975.00", "0.00"}, []string{shown.Refunded.String(), shown.BeingRefunded.String()})
 	}
+	// The sum has also those that the timeline has no room for.
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(b.ctx, `SET LOCAL session_replication_role = replica`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(b.ctx, `
+			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, account_name, attempt_count, submitted_at, created_at, updated_at, refund_of, refund_name)
+			SELECT gen_random_uuid(), tenant_id, account_id, 'AJO' || n, 'success', 0.25, bank_code, account_number, account_name, 1, created_at, created_at, created_at, refund_of, refund_name
+			FROM transfers, generate_series(1, 100) n`)
+		return err
+	}))
+	shown, err := b.svc.Timeline(b.ctx, b.tenant, r.Replacement)
+	require.NoError(t, err)
+	require.Equal(t, "4000.00", shown.Refunded.String())
 }
 
 // The bank takes a payment back without an event, weeks after its list of that day was read for the

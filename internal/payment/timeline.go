@@ -95,22 +95,9 @@ type Timeline struct {
 	ledger.Payment
 	RequestID string `json:"requestId"` // the bank's id of its event; empty where none came, or it is archived
 	Timeline  []Step `json:"timeline"`
-}
-
-// Refunded is what went back of the payment to its sender, and what is on its way there.
-func (t *Timeline) Refunded() (done, underWay money.Amount) {
-	for _, s := range t.Timeline {
-		if s.Step != StepRefunded {
-			continue
-		}
-		switch s.Outcome {
-		case "success":
-			done = done.Add(*s.Amount)
-		case "pending", "processing":
-			underWay = underWay.Add(*s.Amount)
-		}
-	}
-	return done, underWay
+	// what went back of it to its sender, and what is on its way there, also by refunds that the
+	// timeline has no room for
+	Refunded, BeingRefunded money.Amount `json:"-"`
 }
 
 // Recalled reports whether the bank is asked whether it took the payment back.
@@ -124,7 +111,7 @@ const maxSteps = 100
 // stepsSQL reads the steps of the payment of a group ($1), a tenant ($2) and an entry ($3), each
 // kind by an index and at most $4 of it. A delivery has the time of what it reports, which of a
 // payment that was received is before the posting ($5) that made it.
-const stepsSQL = `
+var stepsSQL = `
 	(SELECT occurred_at, 'paid', session_id, '', NULL::numeric FROM inbound_events WHERE id = $1 AND occurred_at IS NOT NULL)
 	UNION ALL (SELECT received_at, 'received', provider_txn_ref, source, NULL FROM inbound_events WHERE id = $1)
 	UNION ALL (SELECT greatest(created_at, $5), 'published', id::text, event_type || ' ' || status, NULL FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2)
@@ -136,8 +123,16 @@ const stepsSQL = `
 	UNION ALL (SELECT opened_at, 'recalled', '', CASE WHEN status = 'open' THEN 'open' ELSE '' END, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2)
 	UNION ALL (SELECT closed_at, 'recall_closed', '', CASE status WHEN 'watched' THEN 'kept' ELSE status END, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2 AND closed_at IS NOT NULL)
 	UNION ALL (SELECT created_at, 'reversed', id::text, '', NULL FROM ledger_entries WHERE reversal_of = $3)
-	UNION ALL (SELECT created_at, 'refunded', merchant_tx_ref, status, coalesce(paid_amount, amount) FROM transfers
-		WHERE refund_of = ANY((SELECT payment_entries(e) FROM ledger_entries e WHERE e.id = $3)::uuid[]) AND tenant_id = $2 ORDER BY id DESC LIMIT $4)`
+	UNION ALL (SELECT created_at, 'refunded', merchant_tx_ref, status, coalesce(paid_amount, amount) ` + refundsOf("$3", "$2") + ` ORDER BY id DESC LIMIT $4)`
+
+// refundsOf are, as SQL, the refunds of the payment of an entry, all its credits included.
+func refundsOf(entry, tenant string) string {
+	return `FROM transfers WHERE refund_of = ANY((SELECT payment_entries(e) FROM ledger_entries e WHERE e.id = ` + entry + `)::uuid[]) AND tenant_id = ` + tenant
+}
+
+var refundedSQL = `
+	SELECT coalesce(sum(coalesce(paid_amount, amount)) FILTER (WHERE status = 'success'), 0), coalesce(sum(coalesce(paid_amount, amount)) FILTER (WHERE status IN ('pending', 'processing')), 0)
+	` + refundsOf("$1", "$2")
 
 // Timeline returns a payment of the tenant, named by its entry's id or by its transactionGroupId,
 // with what happened to it. [ErrNotFound].
@@ -153,6 +148,9 @@ func (s *Service) Timeline(ctx context.Context, tenantID, id uuid.UUID) (Timelin
 			return step, err
 		}, stepsSQL, t.TransactionGroupID, tenantID, t.ID, maxSteps, t.CreatedAt)
 		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, refundedSQL, t.ID, tenantID).Scan(&t.Refunded, &t.BeingRefunded); err != nil {
 			return err
 		}
 		err = tx.QueryRow(ctx, `SELECT CASE WHEN source = 'webhook' THEN request_id ELSE '' END FROM inbound_events WHERE id = $1`, t.TransactionGroupID).Scan(&t.RequestID)

@@ -19,11 +19,14 @@ const camtSpace = "urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"
 // Camt writes the sheets as one camt.053 message, for programs that keep books: a statement for
 // each account. Entries under review are pending and in no balance. Of all others the opening and
 // the closing balance differ by their sum: both are what is known when the file is made.
-func Camt(w io.Writer, at time.Time, sheets ...Sheet) error {
+func Camt(w io.Writer, made Made, sheets ...Sheet) error {
 	m := camtDocument{Space: camtSpace}
-	m.Message.Header = camtHeader{ID: camtID(uuid.Must(uuid.NewV7())), Made: inLagos(at)}
+	m.Message.Header = camtHeader{ID: camtID(uuid.Must(uuid.NewV7())), Made: inLagos(made.At)}
+	if made.Test {
+		m.Message.Header.More = testData
+	}
 	for i, s := range sheets {
-		m.Message.Statements = append(m.Message.Statements, s.camt(m.Message.Header.ID, i+1, at))
+		m.Message.Statements = append(m.Message.Statements, s.camt(m.Message.Header.ID, i+1, made.At))
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
@@ -45,6 +48,7 @@ type camtDocument struct {
 type camtHeader struct {
 	ID   string `xml:"MsgId"`
 	Made string `xml:"CreDtTm"`
+	More string `xml:"AddtlInf,omitempty"`
 }
 
 type camtStatement struct {

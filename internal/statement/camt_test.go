@@ -27,9 +27,10 @@ func TestCamt(t *testing.T) {
 	s := sheet(in, review, out, back)
 	s.Standing, s.Filter.From = money.Must("7.50"), at
 	var b bytes.Buffer
-	require.NoError(t, Camt(&b, at, s, sheet()))
+	require.NoError(t, Camt(&b, Made{At: at, Test: true}, s, sheet()))
 	var got camtDocument
 	require.NoError(t, xml.Unmarshal(b.Bytes(), &got))
+	require.Equal(t, "TEST DATA: no money was moved", got.Message.Header.More)
 	require.Len(t, got.Message.Statements, 2)
 	st := got.Message.Statements[0]
 	require.Equal(t, camtAccount{Number: "9012345678", Currency: "NGN", Name: "Ọlábísí Ẹ̀kúndayọ̀", Owner: "Ṣadé & Ọmọ Stores", Bank: "Ajo Bank"}, st.Account)
@@ -47,7 +48,7 @@ func TestCamt(t *testing.T) {
 	require.Equal(t, ref, st.Entries[2].Details.EndToEnd)
 	require.Nil(t, st.Entries[2].Details.Payer)
 	text := b.String()
-	order := []string{"<MsgId>", "<CreDtTm>", "<Stmt>", "<ElctrncSeqNb>1<", "<FrToDt>", "<Acct>", "<Bal>", "<Ntry>", "<NtryRef>", "<Sts>", "<BookgDt>", "<BkTxCd>", "<NtryDtls>", "<Refs>", "<RltdPties>", "<RltdAgts>", "<RmtInf>", "<AddtlNtryInf>"}
+	order := []string{"<MsgId>", "<CreDtTm>", "<AddtlInf>", "<Stmt>", "<ElctrncSeqNb>1<", "<FrToDt>", "<Acct>", "<Bal>", "<Ntry>", "<NtryRef>", "<Sts>", "<BookgDt>", "<BkTxCd>", "<NtryDtls>", "<Refs>", "<RltdPties>", "<RltdAgts>", "<RmtInf>", "<AddtlNtryInf>"}
 	at := 0
 	for _, name := range order {
 		i := strings.Index(text[at:], name)
@@ -65,9 +66,10 @@ func TestAnyTextMakesXML(t *testing.T) {
 			lines[i].Entry.SenderName = lines[i].Entry.Narration
 		}
 		var b bytes.Buffer
-		require.NoError(t, Camt(&b, at, sheet(lines...)))
+		require.NoError(t, Camt(&b, Made{At: at}, sheet(lines...)))
 		var got camtDocument
 		require.NoError(t, xml.Unmarshal(b.Bytes(), &got))
+		require.Empty(t, got.Message.Header.More)
 		require.Len(t, got.Message.Statements[0].Entries, len(lines))
 		for _, e := range got.Message.Statements[0].Entries {
 			require.LessOrEqual(t, len([]rune(e.Details.Text)), 140)

@@ -28,6 +28,16 @@ type Sheet struct {
 	Lines                             []ledger.Line
 }
 
+// Made is when a file is made, and whether of the data of test mode: the file then says so, lest
+// somebody takes it for money.
+type Made struct {
+	At   time.Time
+	Test bool
+}
+
+// testData is what the files of test mode say.
+const testData = "TEST DATA: no money was moved"
+
 // The page, in millimetres: A4 across.
 const (
 	margin     = 12
@@ -57,11 +67,11 @@ var table = []column{
 
 // PDF writes the sheets as pages with a heading, a table and page numbers, each from a new page on.
 // name is what they are of. Its only errors are those of w and of the library.
-func PDF(w io.Writer, name string, at time.Time, sheets ...Sheet) error {
-	pdf := newPDF("L", "Statement of "+name, name, at)
+func PDF(w io.Writer, name string, made Made, sheets ...Sheet) error {
+	pdf := newPDF("L", "Statement of "+name, name, made)
 	for _, s := range sheets {
 		pdf.AddPage()
-		s.heading(pdf)
+		s.heading(pdf, made.At)
 		head(pdf)
 		for _, l := range s.Lines {
 			row(pdf, l)
@@ -74,12 +84,21 @@ func PDF(w io.Writer, name string, at time.Time, sheets ...Sheet) error {
 }
 
 // newPDF is an empty document with its fonts, and a foot on each page that says what it is of and
-// when it was made.
-func newPDF(orientation, title, name string, at time.Time) *fpdf.Fpdf {
+// when it was made. Where it is of test data, the head of each page and its title say that too.
+func newPDF(orientation, title, name string, made Made) *fpdf.Fpdf {
 	pdf := fpdf.New(orientation, "mm", "A4", "")
 	pdf.SetCatalogSort(true)
-	pdf.SetCreationDate(at)
-	pdf.SetModificationDate(at)
+	pdf.SetCreationDate(made.At)
+	pdf.SetModificationDate(made.At)
+	if made.Test {
+		title = testData + ". " + title
+		pdf.SetHeaderFunc(func() {
+			pdf.SetXY(margin, margin/3)
+			pdf.SetFont(family, "B", 12)
+			pdf.CellFormat(0, margin/2, testData, "", 0, "C", false, 0, "")
+			pdf.SetXY(margin, margin)
+		})
+	}
 	pdf.SetTitle(plain(title), true)
 	pdf.SetCreator("Ajo", true)
 	pdf.SetLang("en-NG")
@@ -91,13 +110,13 @@ func newPDF(orientation, title, name string, at time.Time) *fpdf.Fpdf {
 	pdf.SetFooterFunc(func() {
 		pdf.SetXY(margin, -margin)
 		pdf.SetFont(family, "", 7)
-		pdf.CellFormat(0, lineHeight, fmt.Sprintf("%s · made %s · page %d of {nb}", plain(name), day(at)+" "+hour(at), pdf.PageNo()), "", 0, "R", false, 0, "")
+		pdf.CellFormat(0, lineHeight, fmt.Sprintf("%s · made %s · page %d of {nb}", plain(name), day(made.At)+" "+hour(made.At), pdf.PageNo()), "", 0, "R", false, 0, "")
 	})
 	return pdf
 }
 
 // heading says whose statement it is, of what time, and what it comes to.
-func (s Sheet) heading(pdf *fpdf.Fpdf) {
+func (s Sheet) heading(pdf *fpdf.Fpdf, made time.Time) {
 	pdf.SetFont(family, "B", 14)
 	pdf.CellFormat(0, 8, "Account statement", "", 1, "L", false, 0, "")
 	in, out := s.totals()
@@ -105,7 +124,7 @@ func (s Sheet) heading(pdf *fpdf.Fpdf) {
 		{"Tenant", s.Tenant},
 		{"Account", fmt.Sprintf("%s (%s)", s.Holder, s.Ref)},
 		{"Number", strings.TrimSpace(s.Number + " " + s.Bank)},
-		{"Period", period(s.Filter)},
+		{"Period", period(s.Filter, made)},
 		{"Entries", fmt.Sprint(len(s.Lines))},
 	}
 	if s.Ref == "" { // of all accounts, none of which has any
@@ -271,12 +290,13 @@ func plain(s string) string {
 	}, norm.NFC.String(s)))
 }
 
-func period(f ledger.Filter) string {
-	from, to := "the first entry", "today"
+// period names a filter's time. One that has not ended when the file is made ends there.
+func period(f ledger.Filter, made time.Time) string {
+	from, to := "the first entry", "today, "+moment(made)
 	if !f.From.IsZero() {
 		from = moment(f.From)
 	}
-	if !f.To.IsZero() {
+	if !f.To.IsZero() && !f.To.After(made) {
 		to = "before " + moment(f.To)
 		if end := f.To.In(clock.Lagos); end.Equal(midnight(end)) {
 			to = day(end.Add(-time.Second)) // the end of a day is named by the day

@@ -2,7 +2,6 @@ package statement
 
 import (
 	"io"
-	"time"
 
 	"codeberg.org/go-pdf/fpdf"
 
@@ -16,12 +15,12 @@ type Receipt struct {
 	Title, Tenant, Ref string
 	Amount             money.Amount
 	Facts              [][2]string
-	At                 time.Time // when it is made
+	Made               Made
 }
 
 // PaymentReceipt is that of a payment that is confirmed, of which so much was refunded to its
 // sender and so much more is on its way there.
-func PaymentReceipt(tenant string, p ledger.Payment, refunded, underWay money.Amount, at time.Time) Receipt {
+func PaymentReceipt(tenant string, p ledger.Payment, refunded, underWay money.Amount, made Made) Receipt {
 	number, confirmed := "", ""
 	if p.AccountNumber != nil {
 		number = *p.AccountNumber
@@ -39,7 +38,7 @@ func PaymentReceipt(tenant string, p ledger.Payment, refunded, underWay money.Am
 	if p.Fee.IsPositive() {
 		net = naira(p.Amount)
 	}
-	return Receipt{Title: "Receipt of a payment", Tenant: tenant, Ref: p.ID.String(), Amount: p.GrossAmount, At: at, Facts: [][2]string{
+	return Receipt{Title: "Receipt of a payment", Tenant: tenant, Ref: p.ID.String(), Amount: p.GrossAmount, Made: made, Facts: [][2]string{
 		{"Received by", tenant},
 		{"From", p.SenderName},
 		{"Payer's account", p.SenderAccount},
@@ -67,7 +66,7 @@ const (
 
 // ReceiptPDF writes a receipt as a page. Its only errors are those of w and of the library.
 func ReceiptPDF(w io.Writer, r Receipt) error {
-	pdf := newPDF("P", r.Title+" "+r.Ref, r.Ref, r.At)
+	pdf := newPDF("P", r.Title+" "+r.Ref, r.Ref, r.Made)
 	pdf.AddPage()
 	pdf.SetFont(family, "", 10)
 	pdf.CellFormat(0, receiptLine, plain(r.Tenant), "", 1, "L", false, 0, "")
@@ -83,7 +82,7 @@ func ReceiptPDF(w io.Writer, r Receipt) error {
 	}
 	pdf.Ln(2)
 	pdf.SetFont(family, "", 8)
-	pdf.MultiCell(0, lineHeight, "Times are West Africa Time. This is what was known on "+day(r.At)+" "+hour(r.At)+". A bank may take money back later.", "", "L", false)
+	pdf.MultiCell(0, lineHeight, "Times are West Africa Time. This is what was known on "+day(r.Made.At)+" "+hour(r.Made.At)+". A bank may take money back later.", "", "L", false)
 	return pdf.Output(w)
 }
 

@@ -126,7 +126,7 @@ var (
 // read returns a PDF's text, page by page: what its pages show, which is UTF-16.
 func read(t require.TestingT, sheets ...Sheet) []string {
 	var b bytes.Buffer
-	require.NoError(t, PDF(&b, sheets[0].Ref, at, sheets...))
+	require.NoError(t, PDF(&b, sheets[0].Ref, Made{At: at}, sheets...))
 	return textOf(t, b)
 }
 
@@ -210,6 +210,14 @@ func TestPDFHasPages(t *testing.T) {
 	for i := range lines {
 		require.Equal(t, 1, strings.Count(whole, fmt.Sprintf("payment %03d", i)), i)
 	}
+	require.NotContains(t, whole, testData)
+	var b bytes.Buffer
+	require.NoError(t, PDF(&b, "customer-1", Made{At: at, Test: true}, sheet(lines...)))
+	marked := textOf(t, b)
+	require.Len(t, marked, len(pages))
+	for _, p := range marked {
+		require.Contains(t, p, testData)
+	}
 }
 
 // A reference without a space is broken, a text without an end is cut, and a mark stays with its
@@ -228,14 +236,15 @@ func TestPDFBreaksLongTexts(t *testing.T) {
 func TestPeriods(t *testing.T) {
 	t.Parallel()
 	lagos := func(d, h int) time.Time { return time.Date(2026, 1, d, h-1, 0, 0, 0, time.UTC) }
+	made := time.Date(2026, 2, 1, 8, 30, 0, 0, time.UTC)
 	for want, f := range map[string]ledger.Filter{
-		"the first entry to today":                    {},
-		"3 Jan 2026 to today":                         {From: lagos(3, 0)},
+		"the first entry to today, 1 Feb 2026 09:30":  {},
+		"3 Jan 2026 to today, 1 Feb 2026 09:30":       {From: lagos(3, 0), To: lagos(365, 0)},
 		"3 Jan 2026 to 4 Jan 2026":                    {From: lagos(3, 0), To: lagos(5, 0)},
 		"3 Jan 2026 09:00 to before 5 Jan 2026 10:00": {From: lagos(3, 9), To: lagos(5, 10)},
 		"the first entry to 31 Jan 2026":              {To: time.Date(2026, 1, 31, 23, 0, 0, 0, time.UTC)},
 	} {
-		require.Equal(t, want, period(f))
+		require.Equal(t, want, period(f, made))
 	}
 }
 
@@ -271,7 +280,7 @@ func BenchmarkPDF(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var out bytes.Buffer
-		if err := PDF(&out, "a", at, sheet(lines...)); err != nil {
+		if err := PDF(&out, "a", Made{At: at}, sheet(lines...)); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(out.Len()), "bytes")
