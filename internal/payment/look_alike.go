@@ -24,7 +24,8 @@ const AlikeWithin = time.Minute
 // candidate is an event that is about to be posted, in heldBackSQL.
 type candidate struct {
 	ID        uuid.UUID    `pg:"id"`
-	AccountID uuid.UUID    `pg:"account"`
+	AccountID uuid.UUID    `pg:"account"` // uuid.Nil: none has it
+	Number    string       `pg:"number"`  // that was paid, by the event
 	Amount    money.Amount `pg:"amount,numeric"`
 	At        time.Time    `pg:"at"`
 	Ref       string       `pg:"ref"`
@@ -32,16 +33,16 @@ type candidate struct {
 }
 
 // heldBackSQL finds, for each event that is about to be posted, a payment that the bank's list
-// brought and that has its account, its sum, its time and no other session, under another
-// transaction id.
+// brought and that has its account, or its number, its sum, its time and no other session, under
+// another transaction id.
 var heldBackSQL = `
 		SELECT n.id, r.id, r.provider_txn_ref
 		FROM ` + pg.Unnest[candidate](2, "n") + `
-		JOIN accounts a ON a.id = n.account
+		LEFT JOIN accounts a ON a.id = n.account
 		JOIN LATERAL (
 			SELECT e.id, e.provider_txn_ref FROM listed_payments l JOIN inbound_events e ON e.id = ANY(ARRAY[l.event_id])
-			WHERE l.alias_number = a.bank_account_number AND l.amount = n.amount AND l.occurred_at BETWEEN n.at - $1::interval AND n.at + $1::interval
-				AND e.provider_txn_ref <> n.ref AND e.status IN ('received', 'processed') AND (e.session_id = '' OR n.session = '' OR e.session_id = n.session)
+			WHERE l.alias_number = coalesce(a.bank_account_number, n.number) AND l.amount = n.amount AND l.occurred_at BETWEEN n.at - $1::interval AND n.at + $1::interval
+				AND e.provider_txn_ref <> n.ref AND (e.status IN ('received', 'processed') OR e.misdirected) AND (e.session_id = '' OR n.session = '' OR e.session_id = n.session)
 			LIMIT 1) r ON true`
 
 // holdRepeats holds back the events that may be repeats of what the bank's list brought before them
@@ -51,11 +52,15 @@ func (s *Service) holdRepeats(ctx context.Context, tx pg.Tx, events []*posting) 
 	var rows []candidate
 	byID := map[uuid.UUID]*posting{}
 	for _, e := range events {
-		if e.result.Category != CategoryPayment || e.Source != sourceWebhook {
+		if e.result.Category != CategoryPayment && e.result.Category != CategoryMisdirected || e.Source != sourceWebhook {
 			continue
 		}
 		byID[e.ID] = e
-		rows = append(rows, candidate{e.ID, e.target.ID, *e.Amount, *e.OccurredAt, e.TxnRef, e.Session})
+		c := candidate{ID: e.ID, Number: e.Number, Amount: *e.Amount, At: *e.OccurredAt, Ref: e.TxnRef, Session: e.Session}
+		if e.target != nil {
+			c.AccountID = e.target.ID
+		}
+		rows = append(rows, c)
 	}
 	if len(rows) == 0 {
 		return nil

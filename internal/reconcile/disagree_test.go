@@ -134,6 +134,10 @@ func TestReconcileForgetsUnknownPayoutsThatCameBack(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, b.lastHour().Exceptions)
 			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+			// the wallet still lacks what the bank keeps
+			b.bank.SetPayout("AJO-lost", func(p *fakebank.Payout) { p.FeeKept, p.Fee = true, money.Must("20.00") })
+			require.Equal(t, 1, b.lastHour().Counts[reconcile.UnknownPayout])
+			require.Equal(t, "-20.00", effectOf(b.float(), "AJO-lost"))
 		})
 	}
 }
@@ -264,6 +268,12 @@ func TestMisdirectedPaymentThatTheBankTookBack(t *testing.T) {
 	stray := b.stray()
 	b.postAll(b.lastHour().ToPost)
 	require.Equal(t, opening, b.float().Unexplained.String())
+	fee := stray.Fee
+	b.bank.SetTransaction(stray.ID, func(x *fakebank.Transaction) { x.Fee = money.Zero })
+	require.Equal(t, "25.00", effectOf(b.float(), stray.ID))
+	require.Equal(t, "differs: it is in suspense, misdirected, as 5000.00 with a fee of 25.00: assigned, it goes under review", said(b.lastHour())[stray.ID])
+	b.bank.SetTransaction(stray.ID, func(x *fakebank.Transaction) { x.Fee = fee })
+	require.Empty(t, effectOf(b.float(), stray.ID))
 	_, err := b.bank.ReverseSilently(b.ctx, stray.ID)
 	require.NoError(t, err)
 	for range 2 {

@@ -53,7 +53,7 @@ var lookAlikesSQL = `
 		WITH n AS MATERIALIZED (SELECT ` + pg.Names[likeness]() + ` FROM ` + pg.Unnest[likeness](3, "m") + `)
 		SELECT e.id, e.provider_txn_ref, e.occurred_at, e.session_id, e.amount, coalesce(e.account_id, '00000000-0000-0000-0000-000000000000'), e.alias_number, e.alias
 		FROM inbound_events e
-		WHERE e.occurred_at BETWEEN $1 AND $2 AND coalesce(e.authentic, false) AND e.event_type = 'payment_success' AND e.status IN ('received', 'processed')
+		WHERE e.occurred_at BETWEEN $1 AND $2 AND coalesce(e.authentic, false) AND e.event_type = 'payment_success' AND (e.status IN ('received', 'processed') OR e.misdirected)
 			AND (e.session_id IN (SELECT session FROM n WHERE session <> '')
 				OR (e.account_id, e.amount) IN (SELECT account, amount FROM n)
 				OR (e.alias_number, e.amount) IN (SELECT number, amount FROM n WHERE number <> '')

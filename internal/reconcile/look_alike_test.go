@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,9 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/provider"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
+	"ajo/ledger"
 )
 
 // spellings are ways in which a list may write an id.
@@ -82,6 +86,35 @@ func TestOnePaymentUnderTwoSpellingsIsPostedOnce(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// So is one that no account has: it would be in suspense twice, and go back twice.
+func TestOneMisdirectedPaymentUnderTwoSpellings(t *testing.T) {
+	t.Parallel()
+	for name, listFirst := range map[string]bool{"event first": false, "list first": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			stray := uuid.New()
+			_, err := b.client().CreateAccount(b.ctx, provider.NewAccount{Ref: stray.String(), Name: "Nobody We Know"})
+			require.NoError(t, err)
+			txn := testenv.PaySilently(t, b.bank, stray, "5000.00")
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.ListedAs = strings.ToLower(txn.ID) })
+			steps := []func(){
+				func() { b.post(b.receive(b.hook(txn)).ID) },
+				func() { b.postAll(b.lastHour().ToPost) },
+			}
+			if listFirst {
+				slices.Reverse(steps)
+			}
+			for _, step := range steps {
+				step()
+				require.Equal(t, "4975.00", testenv.Value[money.Amount](b.Env, `SELECT balance FROM ledger_balances WHERE account_id = $1`, ledger.Suspense.ID()).String())
+			}
+			require.Equal(t, 1, b.lastHour().Counts[reconcile.LookAlike])
+			b.recalls() // the invariants hold
+		})
 	}
 }
 

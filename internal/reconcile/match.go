@@ -106,6 +106,8 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		if k.Status == payment.Failed {
 			r.done[s] = struct{}{}
 		}
+	case k.Category == payment.CategoryMisdirected && !(t.Amount.Equal(k.Amount) && t.Fee.Equal(k.Fee)):
+		r.otherInWallet(t, k)
 	case k.Category == payment.CategoryMisdirected: // on the events' own list, until an operator assigns it
 		r.part.except(Exception{Kind: Unposted, EventID: &k.EventID, Detail: fmt.Sprintf("%s: %s", k.Category, k.Problem)}.withBank(t))
 		r.settle(aboutPayment, t.ID)
@@ -136,6 +138,16 @@ func (r *comparison) notInWallet(t provider.Transaction, k payment.Known) {
 		it.since = &t.UpdatedAt
 	}
 	r.unsettled(it)
+}
+
+// otherInWallet flags a misdirected payment of which the wallet has another sum than the suspense
+// account: it is not paid back so, and assigned it is corrected under review.
+func (r *comparison) otherInWallet(t provider.Transaction, k payment.Known) {
+	x := Exception{
+		Kind: Differs, EventID: &k.EventID, BooksAmount: &k.Amount, BooksFee: &k.Fee,
+		Detail: fmt.Sprintf("it is in suspense, misdirected, as %s with a fee of %s: assigned, it goes under review", k.Amount, k.Fee),
+	}.withBank(t)
+	r.unsettled(item{subject: subject{aboutPayment, t.ID}, exception: &x, effect: t.Amount.Sub(t.Fee).Sub(k.Amount.Sub(k.Fee)), since: &t.Time})
 }
 
 // readMisdirected asks about the misdirected payments of a slice that the list lacks.

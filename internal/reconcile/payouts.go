@@ -208,12 +208,16 @@ func (r *comparison) comparePaidTwice(p provider.Payout, record string, gone boo
 // is stored before the bank is asked to pay, so there must be one, unless it was lost with a
 // database, or somebody else pays from the wallet.
 func (r *comparison) nameUnknownPayout(p provider.Payout) {
+	out, detail := p.Amount.Add(chargesOf(p)), "the bank pays "+p.Ref+", and no transfer has that reference"
 	if p.Status == provider.Failed || p.Status == provider.Refunded {
-		r.settle(aboutPayout, p.Ref)
-		return
+		if !p.FeeKept {
+			r.settle(aboutPayout, p.Ref)
+			return
+		}
+		out, detail = chargesOf(p), "the bank kept its charges for "+p.Ref+", which came back, and no transfer has that reference"
 	}
-	x := Exception{Kind: UnknownPayout, Detail: "the bank pays " + p.Ref + ", and no transfer has that reference"}.withPayout(p)
-	r.unsettled(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
+	x := Exception{Kind: UnknownPayout, Detail: detail}.withPayout(p)
+	r.unsettled(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: out.Neg(), since: &p.Time})
 }
 
 // difference says in what the bank's record is another than the transfer's; nothing where they
