@@ -144,7 +144,7 @@ function standing({ holds, pagination }, { recalls, pagination: more }, reload) 
 }
 
 const notes = '“Balance after” is the balance right after the line was posted, including amounts that were provisional then. Lines that have since been '
-  + 'reversed or put under review no longer count towards the balance.';
+  + 'reversed or put under review no longer count towards the balance. A reversed line and its reversal are in one total each.';
 
 function past(history) {
   const columns = [
@@ -205,7 +205,7 @@ function statement(path, query) {
   return { card: h('section', { class: 'card', 'aria-labelledby': 'h-statement' }, title, totals, form, found.box, h('p', { class: 'hint' }, notes)), reload: found.reload };
 }
 
-const kinds = { fee: 'Fee', platform_fee: 'Platform fee', book_transfer: 'Transfer', move: 'Correction', suspense: 'Correction' };
+const kinds = { fee: 'Fee', platform_fee: 'Platform fee', book_transfer: 'Transfer', split: 'Split', move: 'Correction', suspense: 'Correction' };
 
 function what(e) {
   const name = e.ReversalOf ? 'Reversal' : kinds[e.Kind] || (e.RefundOf ? 'Refund' : e.TransferRef ? 'Payout' : 'Payment');

@@ -9,7 +9,7 @@ import { filters, list, read } from './table.js';
 import { announce, badge, button, card, code, copyButton, dim, empty, facts, follow, pageHead, refreshButton, region, retitle, time } from './ui.js';
 
 export const eventNames = {
-  'payment.received': 'A payment was received.', 'payment.confirmed': 'The bank’s records confirm the payment.',
+  'payment.received': 'A payment was received.', 'payment.confirmed': 'The payment was confirmed.',
   'payment.reversed': 'The payment was not genuine, or the bank took it back.', 'settlement.succeeded': 'A payout was completed.',
   'settlement.failed': 'A payout failed; the money is back in the account.', 'settlement.refunded': 'A payout was returned by the bank; the money is back in the account.',
 };

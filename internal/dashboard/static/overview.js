@@ -21,7 +21,7 @@ export function overview(_, query, session) {
     return o;
   }, (o) => [
     !started(o) && begin(o, session.tenant), tiles(o),
-    started(o) && card(`Last ${o.days.length} days`, range(), h('p', { class: 'dim' }, 'By day, in Lagos time. Reversed payments and payments under review are not included.'), plot(o.days)),
+    started(o) && card(`Last ${o.days.length} days`, range(), h('p', { class: 'dim' }, 'By day, in Lagos time. Reversed payments and payments under review are not included. Money that moves between your own accounts counts as in and as out.'), plot(o.days)),
   ]);
   const range = () => h('div', { class: 'filters' }, h('div', { class: 'field fit' }, h('label', { for: 'range' }, 'Show'),
     h('select', { id: 'range', onchange: async (e) => {

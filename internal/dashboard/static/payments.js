@@ -69,13 +69,14 @@ function sumsOf(s) {
 }
 
 const steps = {
-  paid: 'Paid', received: 'Received', posted: 'Posted to the account', published: 'Webhook', attempted: 'Webhook attempt', confirmed: 'Confirmed by the bank’s records',
+  paid: 'Paid', received: 'Received', posted: 'Posted to the account', published: 'Webhook', attempted: 'Webhook attempt', confirmed: 'Confirmed',
   recalled: 'The bank may have taken it back', recall_closed: 'Recall closed', reversed: 'Reversed', refunded: 'Refund',
 };
 const meanings = {
-  provisional: 'In the balance. It covers payouts once the bank’s records confirm it.', confirmed: 'In the balance, and confirmed by the bank’s records.',
+  provisional: 'In the balance. It covers payouts once the bank’s records confirm it.', confirmed: 'In the balance, and confirmed.',
   reversed: 'Taken out of the balance: the bank’s records do not have it, or the bank took it back.', needs_review: 'Not in the balance until a person has compared it with the bank’s records.',
 };
+const recalled = 'In the balance, and held: the bank may have taken it back, and is asked.';
 const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one that was wrongly reversed', reversed: 'The bank took it back', kept: 'The bank did not take it back' };
 
 // copyable is an id that is shown and copied whole.
@@ -87,17 +88,18 @@ function copyable(text, what) {
 // payment shows one, with what happened to it.
 export function payment({ id }, _, session) {
   const found = region(() => get('/auth/payments/' + segment(id)), (p) => {
+    const open = p.timeline.some((s) => s.step === 'recalled' && s.outcome === 'open');
     retitle(top, p.senderName || 'Payment');
     return [
       h('section', { class: 'card', 'aria-label': 'Payment details' },
-        h('p', { class: 'big' }, amount(p.grossAmount), ' ', badge(p.status)), h('p', { class: 'dim' }, meanings[p.status]),
+        h('p', { class: 'big' }, amount(p.grossAmount), ' ', badge(p.status)), h('p', { class: 'dim' }, open && ['confirmed', 'provisional'].includes(p.status) ? recalled : meanings[p.status]),
         facts([
           ['Fee', amount(p.fee)], ['Net', amount(p.amount)], ['Payer', p.senderName], ['Payer’s account', p.senderAccount && h('span', { class: 'figures' }, p.senderAccount)],
           ['Payer’s bank', p.senderBank && [p.senderBank, ' ', dim(p.senderBankCode)]], ['Narration', p.narration],
           ['Account', h('a', { href: to`/accounts/${p.accountRef}` }, p.accountRef)], ['Account number', p.accountNumber && h('span', { class: 'figures' }, p.accountNumber)],
           ['Customer', h('a', { href: to`/customers/${p.customerId}` }, p.customerName)], ['Posted', time(p.createdAt)], ['Confirmed', p.confirmedAt && time(p.confirmedAt)],
           ['Payment ID', copyable(p.id, 'Payment ID')], ['Transaction group', copyable(p.transactionGroupId, 'Transaction group')],
-        ]), h('div', { class: 'actions' }, p.status === 'confirmed' && h('a', { class: 'button', href: `/auth/payments/${segment(p.id)}/receipt.pdf`, onclick: exported }, 'Receipt (PDF)'), refundButton(p, session))),
+        ]), h('div', { class: 'actions' }, p.status === 'confirmed' && !open && h('a', { class: 'button', href: `/auth/payments/${segment(p.id)}/receipt.pdf`, onclick: exported }, 'Receipt (PDF)'), refundButton(p, session))),
       card('To quote to the bank', facts([
         ['Bank’s reference', copyable(p.providerTxnRef, 'Bank’s reference')], ['Session ID', copyable(p.sessionId, 'Session ID')], ['Bank’s notice', copyable(p.requestId, 'Bank’s notice')],
       ])),

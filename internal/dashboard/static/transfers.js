@@ -3,6 +3,7 @@
 import { get, segment } from './api.js';
 import { approval } from './approval.js';
 import { h } from './dom.js';
+import { naira } from './format.js';
 import { setQuery, to } from './route.js';
 import { filters, list, orders, read, sortedBy, sorting } from './table.js';
 import { amount, announce, badge, code, copyButton, dim, empty, exported, facts, follow, pageHead, refreshButton, region, time } from './ui.js';
@@ -14,9 +15,9 @@ const meaning = {
   awaiting_approval: 'It is debited, and nothing is sent to the bank until enough members have approved it.',
   pending: 'Queued. It is submitted once confirmed funds cover it.',
   processing: 'Submitted to the bank. We ask the bank until the outcome is known.',
-  success: 'Paid, and confirmed by the bank.',
+  success: 'Paid.',
   failed: 'Not paid. The money is back in the account.',
-  refunded: 'Paid, then returned by the bank. The money is back in the account.',
+  refunded: 'Paid, then returned. The money is back in the account.',
 };
 
 // transferColumns are those of a table of transfers.
@@ -24,7 +25,7 @@ export const transferColumns = [
   { name: 'Reference', head: true, value: (t) => h('a', { class: 'reference', href: to`/transfers/${t.merchantTxRef}` }, t.merchantTxRef) },
   { name: 'From account', loose: true, value: (t) => t.accountRef },
   { name: 'To', value: (t) => [h('span', { class: 'figures' }, t.accountNumber), ' ', dim('bank ' + t.bankCode)] },
-  { name: 'Amount', number: true, sort: 'amount', value: (t) => amount(t.amount) },
+  { name: 'Amount', number: true, sort: 'amount', value: (t) => [amount(t.paidAmount ?? t.amount), t.paidAmount && h('div', null, dim('of ', naira(t.amount)))] },
   { name: 'Status', value: (t) => badge(state(t)) },
   { name: 'Created', sort: 'created', value: (t) => time(t.createdAt) },
 ];
@@ -63,11 +64,11 @@ export function transfer({ ref }, _, session) {
   }, ({ t, a }) => {
     const name = code(t.merchantTxRef);
     return [h('section', { class: 'card', 'aria-label': 'Transfer details' },
-      h('p', { class: 'big' }, amount(t.amount), ' ', badge(state(t))), h('p', { class: 'dim' }, meaning[state(t)]),
+      h('p', { class: 'big' }, amount(t.paidAmount ?? t.amount), ' ', badge(state(t))), h('p', { class: 'dim' }, meaning[state(t)]),
       facts([
         ['Reference', h('span', { class: 'copyable' }, name, copyButton(t.merchantTxRef, 'Reference', name))],
         ['From account', h('a', { href: to`/accounts/${t.accountRef}` }, t.accountRef)],
-        ['Failure reason', t.failureReason],
+        ['Ordered', t.paidAmount && amount(t.amount)], ['Failure reason', t.failureReason],
         ['To account number', h('span', { class: 'figures' }, t.accountNumber)], ['Account holder', t.accountName], ['Bank', t.bankName ? [t.bankName, ' ', dim(t.bankCode)] : h('span', { class: 'figures' }, t.bankCode)],
         ['Refund of', t.refundOf && h('a', { href: to`/payments/${t.refundOf}` }, t.refundOf)], ['Narration', t.narration], ['Bank fee', t.providerFee && amount(t.providerFee)],
         ['VAT', t.vat && amount(t.vat)], ['Stamp duty', t.stampDuty && amount(t.stampDuty)],

@@ -360,6 +360,13 @@ test('a working day: misdirected, KYC, a stopped payout, a dead letter, a recall
   await decided(page, 'Cancel payout');
   await page.locator('dl').getByText('Failed', { exact: true }).waitFor();
   await service.tool('freeze', 'lift', stop.ID, '--yes', '--reason', 'a test');
+  const other = await t.call('POST', '/v1/accounts/shop-1/settle', { amount: '250.00', bankCode: '058', accountNumber: '0123456789', narration: 'Rent' });
+  await until('the payout', async () => (await t.call('GET', '/v1/transfers/' + other.merchantTxRef)).status === 'success');
+  await service.request('POST', service.bank + '/control/faults', { add: [{ on: 'payout_status', do: 'amount', value: '100.00', match: other.merchantTxRef }] });
+  await service.tool('transfers', 'resolve', other.merchantTxRef, '--paid', '--amount', '100.00', '--reason', 'a test', '--yes');
+  await go(page, '/transfers/' + other.merchantTxRef);
+  await page.locator('dl').getByText('Sum that left').waitFor();
+  assert.match(await page.locator('dl').textContent(), /Amount₦250\.00Sum that left₦100\.00/);
 
   service.shop.failing = true;
   try {

@@ -252,8 +252,10 @@ test('webhooks are set up: URL, secret, events, a test event', async () => {
 test('a transfer says where it went, what the bank took, and why it failed', async () => {
   const tenant = await newTenant();
   const account = await open(tenant, 'customer-1', 'Ada Obi');
+  await open(tenant, 'platform', 'Chidi Eze');
+  await tenant.call('PATCH', '/v1/accounts/customer-1', { split: { shares: [{ accountRef: 'platform', percent: '10' }] } });
   await pay(account.BankAccountNumber, '5000.00');
-  await entry(tenant, 'customer-1', 'the payment to be confirmed', (e) => e.Status === 'confirmed');
+  await entry(tenant, 'customer-1', 'the payment to be shared out', (e) => e.Kind === 'split');
   const settle = (body) => tenant.call('POST', '/v1/accounts/customer-1/settle', { amount: '1000.00', bankCode: '058', accountNumber: '0123456789', narration: 'Rent', ...body });
   const ended = (ref, status) => until(`the transfer to be ${status}`, async () => {
     const t = await tenant.call('GET', '/v1/transfers/' + ref);
@@ -271,6 +273,21 @@ test('a transfer says where it went, what the bank took, and why it failed', asy
     assert.equal(facts.includes('Bank fee'), t.providerFee !== undefined && t.providerFee !== null);
   }
   assert.ok(failed.failureReason && paid.accountName && paid.bankName && paid.providerFee, JSON.stringify([paid, failed]));
+
+  await world.service.request('POST', world.service.bank + '/control/faults', { add: [{ on: 'payout_status', do: 'amount', value: '400.00', match: paid.merchantTxRef }] });
+  await world.service.tool('transfers', 'resolve', paid.merchantTxRef, '--paid', '--amount', '400.00', '--reason', 'a test', '--yes');
+  await go(v.page, '/transfers/' + paid.merchantTxRef);
+  const details = v.page.getByRole('region', { name: 'Transfer details' });
+  await details.getByText('₦400.00', { exact: true }).waitFor();
+  assert.match(await details.textContent(), /Ordered₦1,000\.00/);
+  await go(v.page, '/transfers');
+  const row = v.page.getByRole('row', { name: paid.merchantTxRef });
+  await row.getByText('₦400.00', { exact: true }).waitFor();
+  await row.getByText('of ₦1,000.00', { exact: true }).waitFor();
+  await go(v.page, '/accounts/' + account.ID);
+  const lines = v.page.getByRole('region', { name: 'Statement' }).locator('tbody tr');
+  await lines.filter({ hasText: 'Split · Split of payment' }).waitFor();
+  assert.equal(await lines.filter({ hasText: 'Payment · ' }).count(), 1, 'a share that is passed on is no payment');
   await v.close();
 });
 

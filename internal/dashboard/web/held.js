@@ -32,6 +32,10 @@ test('an account says what is held of it: by holds, and for payments that the ba
     await held.getByRole('row', { name: 'A deposit' }).getByText('₦500.00').waitFor();
     assert.equal(await held.locator('tbody tr').count(), 2);
     await accessible(page, 'what is held');
+    await go(page, '/payments/' + paid.ID);
+    await page.getByText('In the balance, and held: the bank may have taken it back, and is asked.').waitFor();
+    assert.equal(await page.getByRole('link', { name: 'Receipt (PDF)' }).count(), 0);
+    await go(page, '/accounts/' + account.ID);
   } finally {
     await service.request('POST', service.bank + '/control/faults', { clear: true });
   }

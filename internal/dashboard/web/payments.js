@@ -43,7 +43,7 @@ test('who paid 12,000 today is found, with the ids for the bank, and by the way 
   const timeline = page.getByRole('region', { name: 'Timeline' });
   const happened = await timeline.locator('tbody tr').allTextContents();
   for (const [i, what] of ['Paid', 'Received', 'Posted to the account', 'Webhook', 'Webhook attempt'].entries()) assert.ok(happened[i].includes(what), happened.join('\n'));
-  await timeline.getByText('Confirmed by the bank’s records').waitFor();
+  await timeline.getByText('Confirmed', { exact: true }).waitFor();
   await accessible(page, 'a payment');
   await timeline.getByRole('row', { name: 'payment.received' }).getByRole('link').click();
   await page.getByRole('heading', { name: 'payment.received', level: 1 }).waitFor();
