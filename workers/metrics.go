@@ -61,12 +61,20 @@ func ShowDepths(r redis.UniversalClient) error {
 	return nil
 }
 
-// Running returns how many processes work on the queues.
-func Running(r redis.UniversalClient) (int, error) {
+// Running returns how many processes work on the queues, and the kinds that none of them works on.
+func Running(r redis.UniversalClient) (n int, unserved []string, err error) {
 	servers, err := asynq.NewInspectorFromRedisClient(r).Servers()
-	processes := map[string]bool{} // each has a server for each kind
+	processes, served := map[string]bool{}, map[string]bool{} // each has a server for each kind
 	for _, s := range servers {
 		processes[fmt.Sprint(s.Host, " ", s.PID)] = true
+		for queue := range s.Queues {
+			served[queue] = true
+		}
 	}
-	return len(processes), err
+	for _, k := range tasks.Kinds {
+		if !served[string(k)] {
+			unserved = append(unserved, string(k))
+		}
+	}
+	return len(processes), unserved, err
 }

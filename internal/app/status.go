@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"ajo/internal/clock"
@@ -121,13 +122,18 @@ func (t *Tools) redisStatus(s *Status) {
 		s.add("health", "Redis and workers", false, "", "not looked at: AJO_REDIS_URL is not set")
 		return
 	}
-	n, err := workers.Running(t.redis)
+	n, unserved, err := workers.Running(t.redis)
 	if err != nil {
 		s.add("health", "Redis", true, "", "does not answer; work goes on at the pace of the sweeper")
 		return
 	}
 	s.add("health", "Redis", false, "", "answers")
-	s.add("health", "workers", n == 0, "", "%d running", n)
+	if n == 0 || len(unserved) == 0 {
+		s.add("health", "workers", n == 0, "", "%d running", n)
+		return
+	}
+	// work of such a kind shows only once there is some, and it is overdue
+	s.add("health", "workers", true, "", "%d running, and none of them serves %s", n, strings.Join(unserved, ", "))
 }
 
 // shownReviews is how many customers are read to be counted.

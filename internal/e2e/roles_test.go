@@ -43,6 +43,8 @@ func TestWorkerServesItsQueues(t *testing.T) {
 	served["ingest"], served["ingest:slow"] = 7*tasks.Specs[tasks.Ingest].Room, 2
 	require.Equal(t, served, p.served())
 	require.Zero(t, p.progress().confirmed, "nobody serves confirm")
+	status := runToEnd(t, p.dir, p.settings, "status")
+	require.Regexp(t, `(?m)^! +health +workers +2 running, and none of them serves confirm, settle, expire`, status.out)
 	all := p.startWorker("")
 	p.waitForEnd(some)
 	p.checkBooks(p.endpoint)
