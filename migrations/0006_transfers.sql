@@ -112,7 +112,8 @@ COMMENT ON COLUMN transfers.approved_at IS 'when so many had; until then nothing
 COMMENT ON COLUMN transfers.made_by IS 'the member who asked for it, who may not approve it; NULL: an API key';
 COMMENT ON COLUMN transfers.approval_hook IS 'the URL that is asked whether it may leave, by the policy that held at acceptance; NULL: none';
 COMMENT ON COLUMN transfers.counted IS 'it is in payout_days, on the day of its acceptance';
-COMMENT ON COLUMN transfers.adopted IS 'made from the bank''s record alone, as after a restore: the money had left';
+COMMENT ON COLUMN transfers.adopted IS
+    'made, or under way, by the bank''s record alone, as after a restore: the money had left';
 COMMENT ON COLUMN transfers.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 
 -- +goose StatementBegin
@@ -149,7 +150,7 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
--- Approvals are never taken back, so what is approved once stays so.
+-- Approvals are never taken back, so what is approved once stays so. What is adopted has left.
 CREATE FUNCTION transfer_approved() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.approved_at IS NULL OR OLD.approved_at IS NOT NULL AND NEW.approved_at <> OLD.approved_at
@@ -180,7 +181,8 @@ CREATE TRIGGER transfers_refund_fixed AFTER UPDATE ON transfers FOR EACH ROW
         IS DISTINCT FROM (NEW.refund_of, NEW.refund_name, NEW.approvals_needed, NEW.made_by, NEW.approval_hook))
     EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER transfers_approved AFTER UPDATE ON transfers FOR EACH ROW
-    WHEN (NEW.approvals_needed > 0 AND (NEW.attempt_count <> OLD.attempt_count OR NEW.approved_at IS DISTINCT FROM OLD.approved_at))
+    WHEN (NEW.approvals_needed > 0 AND NOT (NEW.adopted AND NOT OLD.adopted)
+        AND (NEW.attempt_count <> OLD.attempt_count OR NEW.approved_at IS DISTINCT FROM OLD.approved_at))
     EXECUTE FUNCTION transfer_approved();
 -- After the update, and without a call for the everyday moves: see the ledger's guards.
 -- From failed or refunded to success: the bank has paid after all, and an operator books it.

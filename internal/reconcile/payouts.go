@@ -163,6 +163,11 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *tr
 	if p.Status != provider.Pending && (t.Status == transfer.Processing || t.UpdatedAt.After(r.wallet.at)) && len(r.ended) < maxEnded {
 		r.ended[p.Ref] = p.Time
 	}
+	if t.Status == transfer.Pending && t.conflictsWith(p.Status) {
+		if err := r.takeUp(ctx, p.Ref); err != nil {
+			return err
+		}
+	}
 	s := subject{aboutPayout, p.Ref}
 	kind, detail := t.difference(p)
 	effect := t.effect(p)

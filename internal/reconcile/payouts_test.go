@@ -144,14 +144,15 @@ func TestReconcileComparesPayouts(t *testing.T) {
 		"made-up-unknown-fee": "payout_unknown_at_bank: the transfer is success, and the bank neither lists it nor knows its reference",
 	}, said(r))
 	require.Equal(t, 9, r.Suspicious())
-	require.Equal(t, []string{"given-back", "dear"}, b.expedited(), "the transfer's own question books the refund, and the fee")
+	require.Equal(t, []string{"given-back", "never-ordered", "dear"}, b.expedited(), "the transfer's own question books the refund, the lost submission and the fee")
 	require.Equal(t, 9, r.Bank.Payouts["success"].Count)
 	require.Equal(t, "8100.00", r.Bank.Payouts["success"].Amount.String())
 	require.Equal(t, 7, r.Books.Payouts["success"].Count)
 
 	// They stay named, as they were, when the window has moved on, also while the bank does not
-	// answer, until bank and books agree.
+	// answer, until bank and books agree. What was pending is under way.
 	before := said(r)
+	delete(before, "never-ordered")
 	b.Clock.Advance(6 * time.Hour)
 	require.Equal(t, before, said(b.lastHour()))
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.Fail})

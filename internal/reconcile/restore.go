@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/google/uuid"
+
 	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/payment"
@@ -60,4 +62,17 @@ func (r *comparison) restore(ctx context.Context, w reversed) error {
 		r.settle(aboutPayment, w.TxnRef)
 	}
 	return nil
+}
+
+// takeUp makes a transfer under way that the books have as never submitted, and the bank has: its
+// submission was lost, as with a database. It is flagged as well, and agrees in the next run.
+func (r *comparison) takeUp(ctx context.Context, ref string) error {
+	if !r.mayAsk("pending") {
+		return nil
+	}
+	err := r.transfers.Adopt(ctx, ref, uuid.Nil, audit.By{Actor: "reconciliation", Reason: "run " + r.report.ID.String() + ": the bank has it"})
+	if errs.As(err) != nil {
+		err = ctx.Err() // it has moved on, or the bank gave no answer: the next run sees
+	}
+	return err
 }

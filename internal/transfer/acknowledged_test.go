@@ -133,6 +133,21 @@ func TestAnAcknowledgementThatComesLate(t *testing.T) {
 	}
 }
 
+// The same where the transfer is pending again: another database has taken over, and lacks the
+// submission. It is under way from then on, and not submitted again.
+func TestAnAcknowledgementOfWhatIsPendingAgain(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	p := b.settle("100.00")
+	late := b.claims(p, 1)
+	b.paysOutside(p.MerchantTxRef, "100.00")
+	b.Schedule(work.Settle, p.ID, b.Clock.Now())
+	require.NoError(t, b.svc.AcknowledgeLate(b.ctx, late[0]))
+	require.Equal(t, transfer.Processing, b.get(p.MerchantTxRef).Status)
+	require.Equal(t, transfer.Success, b.run(p).Status)
+	require.Equal(t, 1, b.bank.Calls(payCall))
+}
+
 // What the schema refuses whatever a program does.
 func TestTheSchemaKeepsAnAcknowledgement(t *testing.T) {
 	b := setup(t)

@@ -35,9 +35,10 @@ var (
 // its debit, which may bring the balance below zero; the worker then asks the bank and ends it,
 // like any other. The account is the one that the reference names, or, where it names none, the
 // given one. The reference of a refund names its payment too, of which the transfer is a refund
-// again, even if more than the payment has left by now. For operators. [provider.ErrNotSet] without
-// a bank, [ErrKnown], [ErrNotPaid], [ErrNoAccount], [ErrNoPayment], [ErrPaymentOpen],
-// [ErrPayments], [ErrBank].
+// again, even if more than the payment has left by now. A transfer that the books have as never
+// submitted becomes one under way. For operators, and for reconciliation where the books have the
+// transfer. [provider.ErrNotSet] without a bank, [ErrKnown], [ErrNotPaid], [ErrNoAccount],
+// [ErrNoPayment], [ErrPaymentOpen], [ErrPayments], [ErrBank].
 func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by audit.By) error {
 	if s.Bank == nil {
 		return provider.ErrNotSet
@@ -61,7 +62,7 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 			return err
 		}
 		if known {
-			return ErrKnown
+			return adoptKnown(ctx, tx, now, p, by)
 		}
 		from, err := taggedAccount(ctx, tx, ref)
 		if errors.Is(err, ErrNoAccount) && account != uuid.Nil {
@@ -116,6 +117,39 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 			RefundOf      *uuid.UUID `json:",omitempty"`
 		}{from, p.Amount.String(), p.BankCode, p.AccountNumber, of.Entry}))
 	})
+}
+
+// adoptKnown adopts a payout whose transfer is there: [ErrKnown], unless that was never submitted.
+func adoptKnown(ctx context.Context, tx pg.Tx, now time.Time, p provider.Payout, by audit.By) error {
+	taken, err := takeUp(ctx, tx, now, p.Ref)
+	if err != nil {
+		return err
+	}
+	if !taken {
+		return ErrKnown
+	}
+	return audit.Write(ctx, tx, now, by.Entry("transfers.adopt", "transfer:"+p.Ref, struct{ BankSays, Amount string }{string(p.Status), p.Amount.String()}))
+}
+
+// takeUp makes a transfer under way that the books have as never submitted, and of which the bank
+// has shown that it has it: the submission was lost with the database that this one was restored
+// from, or that its standby took over from. From then on the bank's record ends it: no rejection,
+// missing approval or lack of cover gives back money that has left. Whoever has claimed it has lost
+// it. Taken is false for any other transfer.
+func takeUp(ctx context.Context, tx pg.Tx, now time.Time, ref string) (taken bool, err error) {
+	m := work.Item{Kind: work.Settle, DueAt: now}
+	if err := tx.QueryRow(ctx, `SELECT id, tenant_id, traceparent FROM transfers WHERE merchant_tx_ref = $1`, ref).Scan(&m.ID, &m.TenantID, &m.Traceparent); err != nil {
+		return false, pg.OrNone(err, nil)
+	}
+	if err := work.Lock(ctx, tx, work.Settle, m.ID); err != nil {
+		return false, err
+	}
+	tag, err := tx.Exec(ctx, `UPDATE transfers SET status = 'processing', attempt_count = 1, submitted_at = $2, acknowledged_at = $2, adopted = true,
+			ask_count = 0, unknown_count = 0, last_error = '', updated_at = $2 WHERE id = $1 AND status = 'pending'`, m.ID, now)
+	if err != nil || tag.RowsAffected() == 0 {
+		return false, err
+	}
+	return true, work.Schedule(ctx, tx, m)
 }
 
 // refunded is the payment that an adopted payout refunds; nil: none.

@@ -65,6 +65,33 @@ func TestAdopt(t *testing.T) {
 	require.ErrorIs(t, adopt("BY-HAND-9", b.account), transfer.ErrBank)
 }
 
+// A payout that awaits approval in the restored books, and that was approved and paid in the ones
+// that are lost, is neither cancelled nor, once adopted, rejected or submitted: its money has left.
+func TestAdoptOfWhatAwaitsApproval(t *testing.T) {
+	b := setup(t)
+	by := audit.By{Actor: "cli:ada", Reason: "restored"}
+	p := b.waiting(2)
+	b.paysOutside(p.MerchantTxRef, "60.00")
+	_, err := b.svc.Cancel(b.ctx, p.MerchantTxRef, by)
+	require.ErrorIs(t, err, transfer.ErrAtBank)
+	require.NoError(t, b.svc.Adopt(b.ctx, p.MerchantTxRef, uuid.Nil, by))
+	require.ErrorIs(t, b.svc.Adopt(b.ctx, p.MerchantTxRef, uuid.Nil, by), transfer.ErrKnown)
+	_, err = b.decide(p, uuid.New(), transfer.Reject)
+	require.ErrorIs(t, err, transfer.ErrNotAwaiting)
+	require.Equal(t, transfer.Success, b.run(p).Status)
+	b.money("40.00", "credit 100.00 confirmed", "debit 60.00 confirmed")
+	require.Equal(t, 1, b.bank.Calls(payCall))
+	b.agree()
+
+	begun := b.settle("10.00") // a worker is about to submit it
+	claims := b.claims(begun, 1)
+	b.paysOutside(begun.MerchantTxRef, "10.00")
+	require.NoError(t, b.svc.Adopt(b.ctx, begun.MerchantTxRef, uuid.Nil, by))
+	require.Equal(t, []bool{false}, b.svc.SubmitTogether(b.ctx, claims))
+	require.Equal(t, transfer.Success, b.run(begun).Status)
+	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'transfers.adopt'`))
+}
+
 // A settlement whose kept answer is gone, and whose transfer is there, is not made again; one whose
 // transfer is gone too gets the reference that the bank knows.
 func TestSettleAgainWithoutTheKeptAnswer(t *testing.T) {

@@ -70,13 +70,17 @@ func (st *claimed) contradiction(p provider.Payout) string {
 
 // keepAcknowledgement stores that the bank has the reference although the claim is lost: the worker
 // that has the transfer now must not submit it again, or return the money, because the bank does
-// not find it.
+// not find it. Where it is pending again, another database has taken over without its submission.
 func (s *Service) keepAcknowledgement(ctx context.Context, st *claimed) error {
 	if !st.learned.Acked || st.Acknowledged {
 		return nil
 	}
 	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		_, err := tx.Exec(ctx, `UPDATE transfers SET acknowledged_at = $2 WHERE id = $1 AND acknowledged_at IS NULL`, st.ID, s.Clock.Now())
+		now := s.Clock.Now()
+		tag, err := tx.Exec(ctx, `UPDATE transfers SET acknowledged_at = $2 WHERE id = $1 AND acknowledged_at IS NULL AND status <> 'pending'`, st.ID, now)
+		if err == nil && tag.RowsAffected() == 0 {
+			_, err = takeUp(ctx, tx, now, st.Ref)
+		}
 		return err
 	})
 }

@@ -22,6 +22,7 @@ import (
 var (
 	ErrSubmitted    = errs.New(errs.Unprocessable, "the transfer has been submitted to the bank: it can only be resolved")
 	ErrNotSubmitted = errs.New(errs.Unprocessable, "the transfer was never submitted to the bank: it can be cancelled while it is pending, and there is nothing to resolve")
+	ErrAtBank       = errs.New(errs.Unprocessable, "the bank has a payout under its reference, as after a restore: it cannot be cancelled; adopt it")
 	ErrLeased       = errs.New(errs.Conflict, "a worker is working on the transfer: try again in a moment")
 	ErrMovedOn      = errs.New(errs.Conflict, "the transfer has moved on while the bank was asked: look at it again")
 	ErrBankSays     = errs.New(errs.Unprocessable, "the bank's own record says the opposite: poll the transfer, and its step books what the record says")
@@ -45,9 +46,11 @@ type Resolved struct {
 }
 
 // Cancel ends a transfer that was never submitted, and gives its money back: one that waits for
-// cover, or whose destination the bank does not name. For operators. [ErrNotFound]; [ErrSubmitted];
+// cover, or whose destination the bank does not name. The bank is asked first, where it can be: the
+// books may have lost a submission. For operators. [ErrNotFound]; [ErrSubmitted]; [ErrAtBank];
 // [ErrOver] when it has ended.
 func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By) (r Resolved, err error) {
+	record, _ := s.askedByHand(ctx, merchantTxRef)
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		st, err := s.lockTransfer(ctx, tx, now, merchantTxRef)
@@ -58,6 +61,8 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 			return ErrSubmitted
 		case st.Status != Pending:
 			return ErrOver
+		case record != nil && (record.Status == provider.Success || record.Status == provider.Pending):
+			return ErrAtBank
 		}
 		// A worker that names the holder meanwhile finds its claim gone, and submits nothing.
 		e := s.ending(st, now, outcome{EventReject, byOperator, "cancelled: " + by.Reason, reasonCancelled})
@@ -141,7 +146,7 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 }
 
 // askedByHand asks the bank for its record, and says in words what it answered. A missing record
-// does not stop a resolution: it is usually the reason for one.
+// stops nobody: it is usually the reason for what a person does.
 func (s *Service) askedByHand(ctx context.Context, ref string) (*provider.Payout, string) {
 	if s.Bank == nil {
 		return nil, "it was not asked"
