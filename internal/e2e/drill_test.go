@@ -100,7 +100,6 @@ func TestRestoreDrill(t *testing.T) {
 
 	lost := time.Now()
 	p.postgresTool("pg_restore", "--no-owner", "--exit-on-error", "--dbname="+w.settings["AJO_DATABASE_URL"], dump)
-	p.flush()
 	p.startAPI() // from now on events are taken
 	require.Equal(t, 40, p.progress().posted)
 	refsAgain := func(from, to int) {

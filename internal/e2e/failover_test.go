@@ -206,6 +206,35 @@ func (f *failovers) checkAll() {
 	require.Greater(t, payouts, 5)
 }
 
+// The old primary comes back as it was, beside the standby that has taken over, and accepts writes.
+// Nobody connects to it, neither who runs nor who starts then, though it is named first.
+func TestAnOldPrimaryComesBack(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	servers := ownServers(t, stack.Options{MaxConnections: 100})
+	require.NoError(t, servers.StartStandby(ctx))
+	both := servers.BothURL()
+	open := func() *pg.Pool {
+		pool, err := pg.Open(ctx, both, 4)
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	running := open()
+	before := pg.History(running)
+	servers.Postgres.Kill()
+	require.NoError(t, servers.Promote(ctx))
+	testenv.Eventually(t, time.Minute, "the standby to take over", func() bool { return running.Ping(ctx) == nil })
+	require.NotEqual(t, before, pg.History(running))
+	require.NoError(t, servers.Standby.Start(ctx)) // which was the primary
+	running.Reset()
+	for name, pool := range map[string]*pg.Pool{"runs": running, "starts": open()} {
+		var addr string
+		require.NoError(t, pool.QueryRow(ctx, `SELECT '127.0.0.1:' || inet_server_port()`).Scan(&addr))
+		require.Equal(t, servers.Postgres.Addr(), addr, name)
+	}
+}
+
 // An operator cancels the commits that wait for a standby, and Postgres answers each COMMIT with
 // success. Neither a single transaction nor a batch reports it as done.
 func TestCommitOnOneServerIsNoSuccess(t *testing.T) {

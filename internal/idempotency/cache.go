@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/batch"
+	"ajo/internal/pg"
 	"ajo/internal/secret"
 )
 
@@ -31,6 +32,7 @@ const (
 type Cache struct {
 	redis redis.UniversalClient
 	box   *secret.Box
+	pool  *pg.Pool
 	gets  *batch.Coalescer[string, []byte]
 	puts  *batch.Coalescer[copied, struct{}]
 }
@@ -42,9 +44,10 @@ type copied struct {
 }
 
 // NewCache returns a cache in the given Redis, encrypted by box; each call of it takes at most 50
-// ms.
-func NewCache(r redis.UniversalClient, box *secret.Box) *Cache {
-	c := &Cache{redis: r, box: box}
+// ms. It has the answers of the pool's database as it is: one that is restored, or whose standby
+// has taken over, may lack what an earlier answer says ([pg.History]).
+func NewCache(r redis.UniversalClient, box *secret.Box, pool *pg.Pool) *Cache {
+	c := &Cache{redis: r, box: box, pool: pool}
 	c.gets = batch.New(cacheWriters, cacheBatch, c.getBatch)
 	c.puts = batch.New(cacheWriters, cacheBatch, c.putBatch)
 	return c
@@ -63,11 +66,12 @@ func (c *Cache) Get(ctx context.Context, r Request) *Answer {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
 	defer cancel()
-	sealed, err := c.gets.Do(ctx, r.cacheKey())
+	key := c.keyOf(r)
+	sealed, err := c.gets.Do(ctx, key)
 	if err != nil {
 		return nil
 	}
-	b, err := c.box.Open(r.place(), sealed)
+	b, err := c.box.Open(placeOf(key), sealed)
 	if err != nil || len(b) < sha256.Size+2 || !bytes.Equal(b[:sha256.Size], r.hash[:]) {
 		return nil
 	}
@@ -83,7 +87,8 @@ func (c *Cache) Put(ctx context.Context, r Request, a Answer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cacheTimeout)
 	defer cancel()
 	b := binary.BigEndian.AppendUint16(bytes.Clone(r.hash[:]), uint16(a.Status))
-	_, _ = c.puts.Do(ctx, copied{key: r.cacheKey(), value: c.box.Seal(r.place(), append(b, a.Body...))})
+	key := c.keyOf(r)
+	_, _ = c.puts.Do(ctx, copied{key: key, value: c.box.Seal(placeOf(key), append(b, a.Body...))})
 }
 
 func (c *Cache) getBatch(ctx context.Context, keys []string) []batch.Outcome[[]byte] {
@@ -116,13 +121,13 @@ func (c *Cache) putBatch(ctx context.Context, copies []copied) []batch.Outcome[s
 	return make([]batch.Outcome[struct{}], len(copies))
 }
 
-// place is what a copy's encryption is bound to.
-func (r Request) place() secret.Place {
-	return secret.Place{Table: "redis", Column: "answer", Row: r.cacheKey()}
+// placeOf is what a copy's encryption is bound to.
+func placeOf(key string) secret.Place {
+	return secret.Place{Table: "redis", Column: "answer", Row: key}
 }
 
-// cacheKey hashes the tenant's text, which may be anything.
-func (r Request) cacheKey() string {
-	sum := sha256.Sum256([]byte(r.tenant.String() + r.key))
+// keyOf hashes the tenant's text, which may be anything.
+func (c *Cache) keyOf(r Request) string {
+	sum := sha256.Sum256([]byte(pg.History(c.pool) + "\x00" + r.tenant.String() + r.key))
 	return "ajo:idempotency:" + hex.EncodeToString(sum[:])
 }

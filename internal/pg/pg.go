@@ -39,10 +39,11 @@ const (
 
 // Open connects to url, with at most maxConns connections (0: pgx's default), and checks that the
 // server answers. Of several hosts it takes the one that accepts writes, unless the url says
-// otherwise (target_session_attrs). The server ends a statement after 15 s, a wait for a lock after
-// 10 s, and an idle transaction after 30 s. Times come back in UTC.
+// otherwise (target_session_attrs), but never one from which another has taken over. The server
+// ends a statement after 15 s, a wait for a lock after 10 s, and an idle transaction after 30 s.
+// Times come back in UTC.
 func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
-	pool, err := newPool(ctx, url, maxConns, pgconn.ValidateConnectTargetSessionAttrsReadWrite)
+	pool, err := newPool(ctx, url, maxConns, true)
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +57,11 @@ func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 // OpenStandby is [Open] for a server that is only read from, and need not answer yet. Of several
 // hosts it takes a standby.
 func OpenStandby(ctx context.Context, url string, maxConns int32) (*Pool, error) {
-	return newPool(ctx, url, maxConns, pgconn.ValidateConnectTargetSessionAttrsStandby)
+	return newPool(ctx, url, maxConns, false)
 }
 
-// newPool makes a pool that has no connection yet. Of several hosts it takes those that fit.
-func newPool(ctx context.Context, url string, maxConns int32, fits pgconn.ValidateConnectFunc) (*Pool, error) {
+// newPool makes a pool that has no connection yet, to a primary or to a standby.
+func newPool(ctx context.Context, url string, maxConns int32, primary bool) (*Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("postgres address: %w", err)
@@ -79,8 +80,16 @@ func newPool(ctx context.Context, url string, maxConns int32, fits pgconn.Valida
 	p["timezone"] = "UTC"
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.OnNotice = noteWarning
-	if cfg.ConnConfig.ValidateConnect == nil && severalHosts(&cfg.ConnConfig.Config) {
-		cfg.ConnConfig.ValidateConnect = fits
+	several := severalHosts(&cfg.ConnConfig.Config)
+	if cfg.ConnConfig.ValidateConnect == nil && several {
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsStandby
+		if primary {
+			cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+		}
+	}
+	h := &history{several: several}
+	if primary {
+		h.follow(ctx, cfg.ConnConfig)
 	}
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
 		// else each element of an array of ids goes through reflection and a text
@@ -95,6 +104,7 @@ func newPool(ctx context.Context, url string, maxConns int32, fits pgconn.Valida
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
+	h.keep(pool)
 	return pool, nil
 }
 

@@ -1,0 +1,113 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A server that is restored from a backup, or that takes over from another, begins a new timeline.
+// What was committed on another one may be missing there: whoever keeps a copy of an answer
+// elsewhere must know of which history it is.
+
+// histories are those of the pools.
+var histories sync.Map // of *history by weak.Pointer[Pool]
+
+// history is what a pool's connections have been to.
+type history struct {
+	newest  atomic.Pointer[string]
+	several bool // the address names several servers
+}
+
+// History names the database and the timeline that the pool was last connected to; empty: not
+// known. The name changes when the database is restored, and when a standby takes over.
+func History(pool *Pool) string {
+	if h, ok := histories.Load(weak.Make(pool)); ok {
+		if name := h.(*history).newest.Load(); name != nil {
+			return *name
+		}
+	}
+	return ""
+}
+
+// keep has [History] find it as long as there is the pool.
+func (h *history) keep(pool *Pool) {
+	key := weak.Make(pool)
+	histories.Store(key, h)
+	runtime.AddCleanup(pool, func(key weak.Pointer[Pool]) { histories.Delete(key) }, key)
+}
+
+// historySQL sorts the names of one database by their timelines. In recovery there is none.
+const historySQL = `SELECT (SELECT system_identifier FROM pg_control_system()) || ':' || oid || ':' || left(pg_walfile_name(pg_current_wal_flush_lsn()), 8)
+	FROM pg_database WHERE datname = current_database() AND NOT pg_is_in_recovery()`
+
+// errOldPrimary is why a server that accepts writes is not connected to.
+var errOldPrimary = errors.New("another server has taken over from this one, which accepts writes all the same: stop it")
+
+// follow checks each connection that will be made, and first those to each of several servers.
+func (h *history) follow(ctx context.Context, cfg *pgx.ConnConfig) {
+	fits := cfg.ValidateConnect
+	cfg.ValidateConnect = func(ctx context.Context, c *pgconn.PgConn) error {
+		if fits != nil {
+			if err := fits(ctx, c); err != nil {
+				return err
+			}
+		}
+		return h.check(ctx, c)
+	}
+	if h.several {
+		h.look(ctx, cfg)
+	}
+}
+
+// check notes of which history a new connection is, and refuses, of several servers, the one from
+// which another has taken over: what is written there is written beside the books.
+func (h *history) check(ctx context.Context, c *pgconn.PgConn) error {
+	found, err := c.Exec(ctx, historySQL).ReadAll()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil || len(found[0].Rows) == 0:
+		return nil // not for this role to know
+	}
+	name := string(found[0].Rows[0][0])
+	for {
+		is := h.newest.Load()
+		if h.several && is != nil && older(name, *is) {
+			slog.ErrorContext(ctx, errOldPrimary.Error(), slog.String("alert", "old_primary"), slog.String("server", c.Conn().RemoteAddr().String()))
+			return errOldPrimary
+		}
+		if h.newest.CompareAndSwap(is, &name) {
+			return nil
+		}
+	}
+}
+
+// older reports whether both are of one database, and a is of an earlier timeline.
+func older(a, b string) bool {
+	at := len(a) - 8
+	return len(a) == len(b) && a[:at] == b[:at] && a < b
+}
+
+// look asks each of several servers for its history, so that the first connection is to the newest
+// of those that accept writes. One that does not answer has none.
+func (h *history) look(ctx context.Context, cfg *pgx.ConnConfig) {
+	var all sync.WaitGroup
+	for _, f := range append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}, cfg.Fallbacks...) {
+		one := cfg.Copy()
+		one.Host, one.Port, one.TLSConfig, one.Fallbacks = f.Host, f.Port, f.TLSConfig, nil
+		all.Go(func() {
+			if c, err := pgx.ConnectConfig(ctx, one); err == nil {
+				_ = c.Close(ctx)
+			}
+		})
+	}
+	all.Wait()
+}
