@@ -103,7 +103,10 @@ func reachable(address string) string {
 // sandboxMark is a key that says that a Redis database is the sandbox's.
 const sandboxMark = "ajo:sandbox"
 
-var errLiveRedis = errors.New("it has keys of another service: the sandbox needs a database of its own")
+var (
+	errLiveRedis = errors.New("it has keys of another service: the sandbox needs a database of its own")
+	errTestRedis = errors.New("it is the sandbox's: the live service needs a database of its own")
+)
 
 // ownRedis refuses a Redis database that another service uses, whose tasks the sandbox would take.
 func ownRedis(ctx context.Context, cfg config.Config) error {

@@ -209,6 +209,9 @@ func TestSandboxKeepsToItsOwn(t *testing.T) {
 		wrong = runToEnd(t, w.dir, w.with(map[string]string{"AJO_DATABASE_URL": m.DatabaseURL}), role)
 		require.Equal(t, 1, wrong.code)
 		require.Contains(t, wrong.out, "AJO_DATABASE_URL: it is the sandbox's")
+		wrong = runToEnd(t, w.dir, w.with(map[string]string{"AJO_REDIS_URL": m.settings["AJO_REDIS_URL"]}), role)
+		require.Equal(t, 1, wrong.code)
+		require.Contains(t, wrong.out, "AJO_REDIS_URL: it is the sandbox's")
 		// nor on books of another account at the bank
 		wrong = runToEnd(t, w.dir, w.with(map[string]string{"AJO_PROVIDER_ACCOUNT_ID": "another"}), role)
 		require.Equal(t, 1, wrong.code)
