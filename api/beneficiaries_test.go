@@ -80,6 +80,7 @@ func TestBeneficiariesOverHTTP(t *testing.T) {
 	} {
 		w.do("POST", "/auth/payout-policy", body, owner.withSession()...).refused(400, why)
 	}
+	w.ask("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"50.00","beneficiaryWaitHours":720}`, 200, owner.withSession()).has(t, fields{"beneficiaryWaitHours": json.Number("720")})
 	w.ask("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"50.00","beneficiaryWaitHours":24}`, 200, owner.withSession()).has(t, fields{"beneficiaryWaitHours": json.Number("24")})
 	w.do("POST", "/v1/accounts/shop-1/settle", order, key...).refused(422, "amount is above NGN 50.00: the beneficiary is new, and such a payout to it is accepted from 2026-03-03T09:00:00Z")
 	w.do("POST", "/v1/accounts/shop-1/settle", orderOf1000, append(header(key), "Idempotency-Key", "new")...).refused(422, "amount is above NGN 50.00: the beneficiary is new, and such a payout to it is accepted from 2026-03-03T09:00:00Z")

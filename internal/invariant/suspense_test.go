@@ -125,10 +125,12 @@ func TestMisdirectedMoneyThatStays(t *testing.T) {
 	_, err = w.giveBack(uuid.New())
 	require.ErrorIs(t, err, payment.ErrEventNotFound)
 	for why, change := range map[string]func(*fakebank.Transaction){
-		"the bank says refunded":    func(r *fakebank.Transaction) { r.Status = fakebank.StatusRefund },
-		"the bank's record differs": func(r *fakebank.Transaction) { r.Amount = money.Must("1.00") },
-		"does not know":             func(r *fakebank.Transaction) { r.Hidden = true },
-		"does not say from which":   func(r *fakebank.Transaction) { r.SenderAccount = "" },
+		"the bank says refunded":  func(r *fakebank.Transaction) { r.Status = fakebank.StatusRefund },
+		"differs: NGN 1.00":       func(r *fakebank.Transaction) { r.Amount = money.Must("1.00") },
+		"with a fee of 1.00":      func(r *fakebank.Transaction) { r.Fee = money.Must("1.00") },
+		"differs: USD":            func(r *fakebank.Transaction) { r.Currency = "USD" },
+		"does not know":           func(r *fakebank.Transaction) { r.Hidden = true },
+		"does not say from which": func(r *fakebank.Transaction) { r.SenderAccount = "" },
 	} {
 		var was fakebank.Transaction
 		w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { was = *r; change(r) })

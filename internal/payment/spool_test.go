@@ -206,6 +206,10 @@ func TestPreviousSecret(t *testing.T) {
 	b.Clock.Advance(time.Microsecond)
 	require.Equal(t, payment.CategorySigInvalid, b.receive(signed(fakebank.DefaultWebhookSecret)).Category)
 	require.True(t, b.receive(signed("the new one")).ToPost())
+
+	b.svc.PreviousSecret, b.svc.PreviousUntil = secret.Redacted{}, b.Clock.Now().Add(time.Hour)
+	const empty = "\x00" // an HMAC's key is filled up with zeros
+	require.Equal(t, payment.CategorySigInvalid, b.receive(signed(empty)).Category, "no secret is not an empty one")
 }
 
 func TestNowhereToStore(t *testing.T) {

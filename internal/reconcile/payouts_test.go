@@ -127,6 +127,8 @@ func TestReconcileComparesPayouts(t *testing.T) {
 	pay("late-and-other", "processing", "300.00", "3000.00", fakebank.Paid, nil)
 	pay("never-ordered", "pending", "300.00", "300.00", fakebank.Paid, nil)
 	pay("dear", "success", "300.00", "300.00", fakebank.Paid, "10.00")
+	pay("refunded-but-fee", "refunded", "300.00", "300.00", fakebank.RefundKept, nil)
+	pay("failed-but-fee", "failed", "300.00", "300.00", fakebank.FailKept, nil)
 	pay("made-up", "success", "300.00", "", "", "12.50")
 	pay("made-up-unknown-fee", "success", "300.00", "", "", nil)
 	b.Clock.Advance(31 * time.Minute)
@@ -144,7 +146,7 @@ func TestReconcileComparesPayouts(t *testing.T) {
 		"made-up-unknown-fee": "payout_unknown_at_bank: the transfer is success, and the bank neither lists it nor knows its reference",
 	}, said(r))
 	require.Equal(t, 9, r.Suspicious())
-	require.Equal(t, []string{"given-back", "never-ordered", "dear"}, b.expedited(), "the transfer's own question books the refund, the lost submission and the fee")
+	require.Equal(t, []string{"given-back", "never-ordered", "dear", "refunded-but-fee", "failed-but-fee"}, b.expedited(), "the transfer's own question books the refund, the lost submission and the fee")
 	require.Equal(t, 9, r.Bank.Payouts["success"].Count)
 	require.Equal(t, "8100.00", r.Bank.Payouts["success"].Amount.String())
 	require.Equal(t, 7, r.Books.Payouts["success"].Count)
@@ -250,8 +252,10 @@ func TestReconcileKnowsWhatAPersonHasDealtWith(t *testing.T) {
 	b.resolve("another-sum", "500.00") // a person knows better than the record
 	b.Clock.Advance(time.Second)
 	b.fund("1000.00")
+	b.Exec(`DELETE FROM work WHERE kind = 'settle'`)
 	r := b.lastHour()
 	require.Empty(t, said(r))
+	require.Empty(t, b.expedited(), "there is nothing to be asked")
 	require.Empty(t, effectOf(r.Float, "half-back"))
 	require.Equal(t, "200.00", effectOf(r.Float, "another-sum"))
 

@@ -88,6 +88,13 @@ func TestFindTenant(t *testing.T) {
 	byEmail, err := b.Find(ctx, " "+id.String()+"@TENANT.example")
 	require.NoError(t, err)
 	require.Equal(t, byID, byEmail)
+	for _, of := range []uuid.UUID{id, b.Tenant()} {
+		key, err := b.RotateKey(ctx, of, byHand)
+		require.NoError(t, err)
+		r, err := b.Find(ctx, of.String())
+		require.NoError(t, err)
+		require.Equal(t, key.Suffix(), r.APIKeySuffix, "its own key's")
+	}
 	for _, unknown := range []string{"", "x", uuid.NewString(), uuid.Nil.String(), "nobody@tenant.example"} {
 		_, err = b.Find(ctx, unknown)
 		require.ErrorIs(t, err, ErrNotFound, unknown)
@@ -103,12 +110,14 @@ func TestSuspendShutsOutAndActivateLetsIn(t *testing.T) {
 	require.NoError(t, err)
 	session, err := b.openSession(ctx, Tenant{ID: id, Member: Member{ID: id}}, "x", secret.Redacted{}, netip.Addr{})
 	require.NoError(t, err)
+	caller, err := b.ByAPIKey(ctx, secret.Redact(key.Reveal()), netip.Addr{})
+	require.NoError(t, err)
 	tries := func() []error {
 		_, byKey := b.ByAPIKey(ctx, secret.Redact(key.Reveal()), netip.Addr{})
 		_, bySession := b.Session(ctx, session.Token)
-		return []error{byKey, bySession}
+		return []error{byKey, bySession, b.Standing(caller, secret.Redacted{}, "")(ctx, b.Env.Pool)}
 	}
-	require.Equal(t, []error{nil, nil}, tries())
+	require.Equal(t, []error{nil, nil, nil}, tries())
 
 	changed, err := b.Suspend(ctx, id, byHand)
 	require.NoError(t, err)
@@ -123,8 +132,9 @@ func TestSuspendShutsOutAndActivateLetsIn(t *testing.T) {
 	changed, err = b.Activate(ctx, id, byHand)
 	require.NoError(t, err)
 	require.True(t, changed)
-	byKey, bySession := tries()[0], tries()[1]
+	byKey, bySession, standing := tries()[0], tries()[1], tries()[2]
 	require.NoError(t, byKey, "the key goes on")
+	require.NoError(t, standing, "and what waits with it")
 	require.ErrorIs(t, bySession, ErrUnauthorized, "a session that somebody had before does not")
 	changed, err = b.Activate(ctx, id, byHand)
 	require.NoError(t, err)
