@@ -65,16 +65,18 @@ export function acts(session, { command, label, values = {}, fields = [], text =
     });
     if (!go) return;
     if (said.idle) return announce(said.text);
-    const will = h('span', null, said.will);
+    let saw = said.will;
+    const will = h('span', null, saw);
     const did = await confirmed({
       title: label + '?', text: will, label, danger, act: async () => {
         try {
-          said = await post(path, { ...sent, saw: will.textContent });
+          said = await post(path, { ...sent, saw });
         } catch (e) {
           if (e.status !== 409) throw e;
           said = await post(path, { ...sent, saw: '' });
           if (said.idle) return; // somebody else has done it
-          will.textContent = said.will;
+          saw = said.will;
+          will.replaceChildren(h('span', null, saw));
           throw e;
         }
       },

@@ -27,9 +27,13 @@ function fill(element, props, children) {
 function append(element, children) {
   for (const child of children) {
     if (Array.isArray(child)) append(element, child);
-    else if (child !== null && child !== undefined && child !== false) element.append(child);
+    else if (child !== null && child !== undefined && child !== false) element.append(typeof child === 'string' ? straight(child) : child);
   }
 }
+
+// straight is a text without the characters that turn the direction of what follows: behind a payer's name that ends in one, an account number
+// would be shown backwards.
+export const straight = (text) => text.replaceAll(/[\u202A-\u202E\u2066-\u2069]/g, '');
 
 // icon is one of the symbols in the page. It is never the only name of anything.
 export function icon(name) {

@@ -1,7 +1,7 @@
 // The parts that pages are made of.
 
 import { download, mode } from './api.js';
-import { h, icon } from './dom.js';
+import { h, icon, straight } from './dom.js';
 import { moment, naira, status } from './format.js';
 import { grown } from './route.js';
 
@@ -48,8 +48,8 @@ export function pageHead(title, { up, lead, actions } = {}) {
 
 // retitle gives a page its data's own name, once that is known.
 export function retitle(head, title) {
-  head.querySelector('h1').textContent = title;
-  document.title = title + ' · Ajo';
+  head.querySelector('h1').textContent = straight(title);
+  document.title = straight(title) + ' · Ajo';
 }
 
 // card is a titled part of a page.

@@ -14,7 +14,7 @@ test('who paid 12,000 today is found, with the ids for the bank, and by the way 
   await tenant.listen();
   const one = await open(tenant, 'customer-1', 'Ada Obi');
   const two = await open(tenant, 'customer-2', 'Chidi Eze');
-  await pay(one.BankAccountNumber, '5000.00', { sender: 'Amina <i>Bello</i>' });
+  await pay(one.BankAccountNumber, '5000.00', { sender: 'Amina <i>Bello</i>\u202E' });
   await pay(two.BankAccountNumber, '12000.00', { sender: 'Bola Ade', narration: 'Rent' });
   const paid = await entry(tenant, 'customer-2', 'the payment to be confirmed', (e) => e.Status === 'confirmed');
   await entry(tenant, 'customer-1', 'the other to be confirmed', (e) => e.Status === 'confirmed');
@@ -60,6 +60,7 @@ test('who paid 12,000 today is found, with the ids for the bank, and by the way 
   await page.getByRole('button', { name: 'Clear' }).click();
   await page.getByText('2 payments', { exact: true }).waitFor();
   await page.getByRole('row', { name: 'Amina <i>Bello</i>' }).waitFor();
+  assert.doesNotMatch(await page.locator('main').textContent(), /[\u202A-\u202E\u2066-\u2069]/, 'no name turns round what follows it');
 
   await go(page, '/accounts/' + two.ID);
   await page.getByRole('link', { name: 'Payment', exact: true }).click();
