@@ -24,6 +24,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"ajo/internal/clock"
+	"ajo/internal/pg"
 )
 
 // Files are the migrations.
@@ -57,7 +58,7 @@ func Up(ctx context.Context, url string, o Options) ([]string, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
-	r, err := open(url, o)
+	r, err := open(ctx, url, o)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func isLocked(err error) bool {
 
 // Check returns [ErrBehind] when the database at url lacks a migration that this program knows.
 func Check(ctx context.Context, url string) error {
-	r, err := open(url, Options{})
+	r, err := open(ctx, url, Options{})
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ type runner struct {
 	log     func(format string, args ...any)
 }
 
-func open(url string, o Options) (*runner, error) {
+func open(ctx context.Context, url string, o Options) (*runner, error) {
 	if o.Files == nil {
 		o.Files = Files
 	}
@@ -133,6 +134,7 @@ func open(url string, o Options) (*runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres address: %w", err)
 	}
+	pg.FollowPrimary(ctx, cfg)
 	r := &runner{names: map[int64]string{}, texts: map[int64]string{}, log: o.Log}
 	r.db = stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		wait := LockTimeout

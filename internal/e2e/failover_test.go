@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +23,7 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/stack"
 	"ajo/internal/testenv"
+	"ajo/migrations"
 )
 
 // failovers is a world on a Postgres with a synchronous standby, whose primary dies.
@@ -206,14 +210,22 @@ func (f *failovers) checkAll() {
 	require.Greater(t, payouts, 5)
 }
 
-// The old primary comes back as it was, beside the standby that has taken over, and accepts writes.
-// Nobody connects to it, neither who runs nor who starts then, though it is named first.
+// Of two servers, ajo migrate goes to the primary, though the standby is named first, as after a
+// failover. An old primary that comes back as it was, beside the standby that has taken over, and
+// accepts writes, is not connected to, neither by who runs nor by who starts then.
 func TestAnOldPrimaryComesBack(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	servers := ownServers(t, stack.Options{MaxConnections: 100})
 	require.NoError(t, servers.StartStandby(ctx))
 	both := servers.BothURL()
+	u, err := url.Parse(both)
+	require.NoError(t, err)
+	hosts := strings.Split(u.Host, ",")
+	slices.Reverse(hosts)
+	u.Host = strings.Join(hosts, ",")
+	_, err = migrations.Up(ctx, u.String(), migrations.Options{})
+	require.NoError(t, err, "the standby is named first, as after a failover")
 	open := func() *pg.Pool {
 		pool, err := pg.Open(ctx, both, 4)
 		require.NoError(t, err)

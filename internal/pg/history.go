@@ -51,8 +51,15 @@ const historySQL = `SELECT (SELECT system_identifier FROM pg_control_system()) |
 // errOldPrimary is why a server that accepts writes is not connected to.
 var errOldPrimary = errors.New("another server has taken over from this one, which accepts writes all the same: stop it")
 
+// FollowPrimary has the connections by cfg go to the server to which those of [Open] go.
+func FollowPrimary(ctx context.Context, cfg *pgx.ConnConfig) { new(history).follow(ctx, cfg) }
+
 // follow checks each connection that will be made, and first those to each of several servers.
 func (h *history) follow(ctx context.Context, cfg *pgx.ConnConfig) {
+	h.several = severalHosts(&cfg.Config)
+	if cfg.ValidateConnect == nil && h.several {
+		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	fits := cfg.ValidateConnect
 	cfg.ValidateConnect = func(ctx context.Context, c *pgconn.PgConn) error {
 		if fits != nil {

@@ -80,16 +80,12 @@ func newPool(ctx context.Context, url string, maxConns int32, primary bool) (*Po
 	p["timezone"] = "UTC"
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.OnNotice = noteWarning
-	several := severalHosts(&cfg.ConnConfig.Config)
-	if cfg.ConnConfig.ValidateConnect == nil && several {
-		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsStandby
-		if primary {
-			cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-		}
-	}
-	h := &history{several: several}
-	if primary {
+	h := &history{}
+	switch {
+	case primary:
 		h.follow(ctx, cfg.ConnConfig)
+	case cfg.ConnConfig.ValidateConnect == nil && severalHosts(&cfg.ConnConfig.Config):
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsStandby
 	}
 	cfg.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
 		// else each element of an array of ids goes through reflection and a text
