@@ -18,7 +18,7 @@ func (o *ops) compared(until time.Time, unexplained string) uuid.UUID {
 	id := uuid.Must(uuid.NewV7())
 	o.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, finished_at, report, stored_count, exception_count)
 		VALUES ($1, 'periodic', $2::timestamptz - interval '15 minutes', $2, 'finished', $2, $2,
-			jsonb_build_object('counts', '{}'::jsonb, 'float', jsonb_build_object('comparable', true, 'wallet', '5000.00', 'customers', '4950.00', 'unexplained', $3::text)), 0, 0)`,
+			jsonb_build_object('counts', '{}'::jsonb, 'float', jsonb_build_object('comparable', true, 'at', '2026-10-31T09:00:00Z', 'wallet', '5000.00', 'customers', '4950.00', 'unexplained', $3::text)), 0, 0)`,
 		id, until, unexplained)
 	return id
 }
@@ -86,7 +86,7 @@ func TestStatusCommand(t *testing.T) {
 	}
 
 	o.compared(time.Now(), "-0.01")
-	require.Regexp(t, `bank's list wallet 5000\.00, customers have 4950\.00; -0\.01 is not explained ajo reconcile show \S+$`, strings.Join(o.needs(), "\n"))
+	require.Regexp(t, `bank's list wallet 5000\.00, customers have 4950\.00; -0\.01 is not explained; as of 2026-10-31T09:00:00Z ajo reconcile show \S+$`, strings.Join(o.needs(), "\n"))
 }
 
 func TestStatusNamesEndpointsThatFail(t *testing.T) {

@@ -81,7 +81,11 @@ export function reconciliation({ id }) {
     title: 'Reconciliation report', up: { href: '#/reconciliations', name: 'Reconciliation' }, command: 'reconcile show', query: { run: id },
     render: (r) => [
       card('Report', facts([['Kind', r.kind], ['From', time(r.from)], ['To', time(r.to)], ['Started', time(r.startedAt)], ['Finished', time(r.finishedAt)], ['Too young to tell', String(r.young)], ['ID', code(id)]])),
-      card('The float', r.float.why && h('p', { class: 'note' }, `Not compared: ${r.float.why}.`), facts(Object.entries(r.float).filter(([k]) => !['comparable', 'why', 'at', 'eventId'].includes(k)).map(([k, v]) => [spaced(k), ['string', 'object'].includes(typeof v) ? signed(v) : String(v)]))),
+      card('The float', r.float.why && h('p', { class: 'note' }, `Not compared: ${r.float.why}.`),
+        facts([['As of', r.float.at && time(r.float.at)], ...Object.entries(r.float).filter(([k]) => !['comparable', 'why', 'at', 'eventId', 'explained'].includes(k)).map(([k, v]) => [spaced(k), signed(v)])]),
+        r.float.explained?.length > 0 && h('div', { class: 'table' }, table('What explains the difference', [
+          { name: 'Because', head: true, loose: true, value: (e) => e.what }, { name: 'Reference', loose: true, value: (e) => e.ref || '—' }, { name: 'In the wallet', number: true, value: (e) => sum(e.amount) },
+        ], r.float.explained))),
       card('Exceptions', r.exceptions?.length ? h('div', { class: 'table' }, table('Exceptions', [
         { name: 'Kind', head: true, value: (e) => e.kind }, { name: 'Reference', loose: true, value: (e) => (e.merchantTxRef ? h('a', { href: to`/transfers/${e.merchantTxRef}` }, e.merchantTxRef) : e.providerTxnRef ?? '—') },
         { name: 'Bank', number: true, value: (e) => sum(e.bankAmount) }, { name: 'At', value: (e) => time(e.at) }, { name: 'Detail', wide: true, value: (e) => e.detail || '—' }, { name: 'Event', value: (e) => (e.eventId ? h('a', { href: to`/events/${e.eventId}` }, 'Event') : '—') },

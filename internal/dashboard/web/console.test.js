@@ -394,6 +394,16 @@ test('a working day: misdirected, KYC, a stopped payout, a dead letter, a recall
   } finally {
     await service.request('POST', service.bank + '/control/faults', { clear: true });
   }
+  // sums of the float are of a time, and of what explains their difference
+  await page.route('**/console/api/read/reconcile-show?*', (route) => route.fulfill({ json: {
+    id: paid.TransactionGroupID, kind: 'manual', from: '2026-11-01T00:00:00Z', to: '2026-11-02T00:00:00Z', startedAt: '2026-11-02T00:00:00Z', finishedAt: '2026-11-02T00:00:01Z', young: 0, exceptions: [],
+    float: { comparable: true, at: '2026-10-31T09:00:00Z', wallet: '5000.00', unexplained: '-0.01', explained: [{ what: 'payout_differs: another sum', ref: 'AJO1', amount: '-150.00' }] },
+  } }));
+  await go(page, '/reconciliations/' + paid.TransactionGroupID);
+  const float = page.getByRole('region', { name: 'The float' });
+  await float.getByText('Wallet', { exact: true }).waitFor();
+  const shown = (await float.textContent()).replace(/\s+/g, ' ');
+  for (const part of ['As of31 Oct 2026, 10:00', 'Wallet₦5,000.00', 'Unexplained-₦0.01', 'payout_differs: another sum', '-₦150.00']) assert.ok(shown.includes(part), `${part}: ${shown}`);
   await go(page, '/audit');
   for (const action of ['recalls.keep', 'deliveries.replay', 'transfers.cancel', 'customers.approve', 'events.assign']) {
     await page.getByRole('row', { name: action }).first().getByText('console:ife').waitFor();
