@@ -58,7 +58,7 @@ test: build ## Run all tests, with the race detector, beside a Postgres and a Re
 	go -C internal/tools build -trimpath -o ../../bin/slowest ./slowest
 	$(TEST_FLAGS) bin/ajo stack -- bin/slowest go test -json $(RACE) -vet=off -shuffle=$(SHUFFLE) -p 3 -timeout 25m $(FIRST) $(PKG)
 	@if [ "$(PKG)" = ./... ]; then GOFLAGS="$(GOFLAGS) -trimpath" go -C internal/tools test ./mutate ./slowest; fi
-	@echo "left to targets of their own: the provoked alerts (make test-rules), most rows of the benchmarks (make test-bench), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill), Patroni (make failover-patroni)"
+	@echo "left to targets of their own: the provoked alerts (make test-rules), most rows of the benchmarks (make test-bench), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill), a standby that was behind (make failover), Patroni (make failover-patroni)"
 
 .PHONY: test-fast
 test-fast: build ## Run all tests without the race detector
@@ -131,8 +131,8 @@ chaos-points: build ## Kill the processes AJO_KILLS (50) times at each failpoint
 AJO_FAILOVERS ?= 10
 
 .PHONY: failover
-failover: build ## Kill Postgres' primary AJO_FAILOVERS (10) times under load, promote its standby, and print how long each step was away
-	AJO_FAILOVERS=$(AJO_FAILOVERS) bin/ajo stack -- go test ./internal/e2e -run '^TestPrimaryDies$$' -count 1 -v -timeout 30m
+failover: build ## Kill Postgres' primary AJO_FAILOVERS (10) times under load, promote its standby, and print how long each step was away; and once with a standby that is behind
+	AJO_FAILOVERS=$(AJO_FAILOVERS) bin/ajo stack -- go test ./internal/e2e -run '^TestPrimaryDies$$|^TestStandbyThatWasBehind$$' -count 1 -v -timeout 30m
 
 .PHONY: failover-patroni
 failover-patroni: build ## The same with Patroni and etcd as deploy/postgres/patroni.yaml has them, which promote by themselves (AJO_FAILOVERS)
