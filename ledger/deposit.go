@@ -236,12 +236,16 @@ type heldOf struct {
 	Source  HoldSource
 }
 
-// uncountedSQL names credits that no limit has looked at: they were posted before their tenant had
-// any, or held by a policy until they went back to their senders.
+// uncountedSQL names credits that no limit has looked at: their tenant had none when they last came
+// to what limits look at (when they were posted, released of a policy, or confirmed by a person), or
+// a policy held them until they went back to their senders.
 const uncountedSQL = `
 		SELECT e.id FROM ledger_entries e
-		WHERE e.id = ANY($1) AND (NOT EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = e.tenant_id AND l.created_at < e.created_at)
-			OR coalesce((SELECT h.left_with FROM holds h WHERE h.tenant_id = e.tenant_id AND h.account_id = e.account_id AND h.entry_id = e.id ORDER BY h.id DESC LIMIT 1), false))`
+		LEFT JOIN LATERAL (SELECT h.left_with, h.ended_at, h.source FROM holds h
+			WHERE h.tenant_id = e.tenant_id AND h.account_id = e.account_id AND h.entry_id = e.id ORDER BY h.id DESC LIMIT 1) h ON true
+		WHERE e.id = ANY($1) AND (NOT EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = e.tenant_id AND l.created_at < greatest(e.created_at,
+				CASE WHEN e.review_from_seq IS NOT NULL THEN e.confirmed_at END, CASE WHEN h.source <> 'limit' THEN h.ended_at END))
+			OR coalesce(h.left_with, false))`
 
 // uncounted is which of the credits no limit has looked at.
 func uncounted(ctx context.Context, tx pg.Tx, credits []arrival) (map[uuid.UUID]bool, error) {

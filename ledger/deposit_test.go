@@ -276,13 +276,13 @@ func TestAReleasedCreditLeaves(t *testing.T) {
 
 // A credit that no limit has looked at leaves no room in its day when the bank takes it back: one
 // that came before the tenant had limits, and one that a policy held until it went back to its
-// sender. One that the tenant has released of its policy was looked at.
+// sender. One that the tenant has released of its policy was looked at, and one that a person has
+// confirmed.
 func TestAnUncountedCreditLeaves(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	before := b.deposit("60.00")[0]
-	b.Clock.Advance(time.Second)
-	b.limitTier(1, "", "100.00", "")
+	before, reviewed := b.deposit("60.00")[0], b.deposit("7.00")[0]
+	b.move(reviewed, ledger.EventHold)
 	kept := func() (e ledger.Entry) {
 		p := posting(b.account, "50.00")
 		p.Tiered, p.Policy = true, &ledger.Policy{Source: ledger.HeldForRefund, Reason: "under"}
@@ -297,22 +297,39 @@ func TestAnUncountedCreditLeaves(t *testing.T) {
 	today := func() string {
 		return testenv.Value[money.Amount](b.Env, `SELECT coalesce(sum(allowed), 0) FROM deposit_days WHERE account_id = $1`, b.account).String()
 	}
+	release := func() {
+		hold := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE status = 'open'`)
+		require.NoError(t, b.tx(func(tx pg.Tx) error {
+			_, err := ledger.ReleaseHold(b.ctx, tx, b.Clock.Now(), b.owner(), hold)
+			return err
+		}))
+	}
+	early := kept()
+	b.Clock.Advance(time.Second)
+	b.limitTier(1, "", "200.00", "")
+	b.Clock.Advance(time.Second)
+	b.move(reviewed, ledger.EventConfirm)
+	require.Equal(t, "7.00", today())
+	release()
+	require.Equal(t, "57.00", today())
 	refunded, released := kept(), kept()
 	require.NoError(t, b.tx(func(tx pg.Tx) error {
 		return ledger.SetPolicyHold(b.ctx, tx, b.Clock.Now(), ledger.PolicyHold{AccountID: b.account, EntryID: refunded.ID})
 	}))
-	hold := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE status = 'open'`)
-	require.NoError(t, b.tx(func(tx pg.Tx) error {
-		_, err := ledger.ReleaseHold(b.ctx, tx, b.Clock.Now(), b.owner(), hold)
-		return err
-	}))
+	release()
 	b.deposit("30.00")
-	require.Equal(t, "80.00", today())
+	require.Equal(t, "137.00", today())
 	for _, c := range []struct {
 		ledger.Entry
 		event ledger.Event
 		want  string
-	}{{before, ledger.EventReverse, "80.00"}, {refunded, ledger.EventRecall, "80.00"}, {released, ledger.EventRecall, "30.00"}} {
+	}{
+		{before, ledger.EventReverse, "137.00"},
+		{refunded, ledger.EventRecall, "137.00"},
+		{released, ledger.EventRecall, "87.00"},
+		{early, ledger.EventRecall, "37.00"},
+		{reviewed, ledger.EventRecall, "30.00"},
+	} {
 		b.move(c.Entry, c.event)
 		require.Equal(t, c.want, today())
 		b.verify()
