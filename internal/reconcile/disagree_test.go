@@ -136,6 +136,13 @@ func TestReconcileForgetsUnknownPayoutsThatCameBack(t *testing.T) {
 			require.Equal(t, 1, b.lastHour().Counts[reconcile.UnknownPayout])
 			_, err := b.bank.EndPayout("AJO-lost", end)
 			require.NoError(t, err)
+			if end == fakebank.StatusRefund { // of a part, and then of the rest
+				b.bank.SetPayout("AJO-lost", func(p *fakebank.Payout) { p.Back = new(money.Must("30.00")) })
+				for range 2 {
+					require.Equal(t, "-70.00", effectOf(b.float(), "AJO-lost"))
+				}
+				b.bank.SetPayout("AJO-lost", func(p *fakebank.Payout) { p.Back = nil })
+			}
 			require.Empty(t, b.lastHour().Exceptions)
 			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 			// the wallet still lacks what the bank keeps

@@ -213,16 +213,22 @@ func (r *comparison) comparePaidTwice(p provider.Payout, record string, gone boo
 // is stored before the bank is asked to pay, so there must be one, unless it was lost with a
 // database, or somebody else pays from the wallet.
 func (r *comparison) nameUnknownPayout(p provider.Payout) {
-	out, detail := p.Amount.Add(chargesOf(p)), "the bank pays "+p.Ref+", and no transfer has that reference"
-	if p.Status == provider.Failed || p.Status == provider.Refunded {
-		if !p.FeeKept {
-			r.settle(aboutPayout, p.Ref)
-			return
-		}
-		out, detail = chargesOf(p), "the bank kept its charges for "+p.Ref+", which came back, and no transfer has that reference"
+	out, detail, whole := p.Amount, "the bank pays "+p.Ref+", and no transfer has that reference", p.Amount
+	if old := r.before[subject{aboutPayout, p.Ref}]; old != nil && old.exception != nil && old.exception.BankAmount != nil {
+		whole = *old.exception.BankAmount // of which a part may have come back
+	}
+	switch returned := p.Status == provider.Failed || p.Status == provider.Refunded; {
+	case returned && p.Status == provider.Refunded && p.Amount.Cmp(whole) < 0:
+		out, detail = whole.Sub(p.Amount), fmt.Sprintf("the bank gave back %s of %s for %s, and no transfer has that reference", p.Amount, whole, p.Ref)
+	case returned && p.FeeKept:
+		out, detail = money.Zero, "the bank kept its charges for "+p.Ref+", which came back, and no transfer has that reference"
+	case returned:
+		r.settle(aboutPayout, p.Ref)
+		return
 	}
 	x := Exception{Kind: UnknownPayout, Detail: detail}.withPayout(p)
-	r.unsettled(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: out.Neg(), since: &p.Time})
+	x.BankAmount = &whole
+	r.unsettled(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: out.Add(chargesOf(p)).Neg(), since: &p.Time})
 }
 
 // difference says in what the bank's record is another than the transfer's; nothing where they
