@@ -237,8 +237,8 @@ type heldOf struct {
 }
 
 // uncountedSQL names credits that no limit has looked at: their tenant had none when they last came
-// to what limits look at (when they were posted, released of a policy, or confirmed by a person), or
-// a policy held them until they went back to their senders.
+// to what limits look at (by their posting, a release of their policy, or a person's confirmation),
+// or a policy held them until they went back to their senders.
 const uncountedSQL = `
 		SELECT e.id FROM ledger_entries e
 		LEFT JOIN LATERAL (SELECT h.left_with, h.ended_at, h.source FROM holds h

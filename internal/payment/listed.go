@@ -126,12 +126,14 @@ func (s *Service) MisdirectedTakenBack(ctx context.Context, since time.Time, lim
 		WHERE e.misdirected ORDER BY e.id LIMIT $3`, typeReversal, since, limit)
 }
 
-// TakenBack returns the bank's ids of payments that recalls have reversed since a time, at most so
-// many.
+// TakenBack returns the bank's ids of payments that recalls have reversed since a time, or would
+// reverse if they were not under review, at most so many.
 func (s *Service) TakenBack(ctx context.Context, since time.Time, limit int) ([]string, error) {
 	return pg.Collect(ctx, s.Pool, pgx.RowTo[string], `
 		SELECT e.provider_txn_ref FROM recalls r JOIN inbound_events e ON e.id = r.event_id
-		WHERE r.status = 'reversed' AND r.closed_at >= $1 ORDER BY r.event_id DESC LIMIT $2`, since, limit)
+		WHERE r.status = 'reversed' AND r.closed_at >= $1
+			OR r.status = 'open' AND EXISTS (SELECT FROM ledger_entries l WHERE l.transaction_group_id = ANY(ARRAY[r.event_id]) AND l.direction = 'credit' AND l.status = 'needs_review')
+		ORDER BY r.event_id DESC LIMIT $2`, since, limit)
 }
 
 // Misdirection is a misdirected payment, whose money the suspense account has.

@@ -10,6 +10,7 @@ import (
 	"ajo/internal/compact"
 	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/provider"
 )
 
 // The reasons for which the float cannot be compared.
@@ -187,4 +188,19 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 				FROM system_accounts s JOIN ledger_days d ON d.tenant_id = s.id) s`, at, ended).
 		Scan(&b.balances, &b.later, &b.unsent, &b.underWay, &b.outside, &b.suspense, &b.revenue, &b.fees, &b.taxes, &b.reversals, &b.sameSecond)
 	return b, err
+}
+
+// chargesOf is what the record names beside the amount; zero where it names no fee.
+func chargesOf(p provider.Payout) money.Amount {
+	if p.Fee == nil {
+		return money.Zero
+	}
+	return money.Sum(p.Fee, p.VAT, p.StampDuty)
+}
+
+func feeOf(p provider.Payout) money.Amount {
+	if p.Fee == nil {
+		return money.Zero
+	}
+	return *p.Fee
 }

@@ -213,22 +213,23 @@ func (r *comparison) comparePaidTwice(p provider.Payout, record string, gone boo
 // is stored before the bank is asked to pay, so there must be one, unless it was lost with a
 // database, or somebody else pays from the wallet.
 func (r *comparison) nameUnknownPayout(p provider.Payout) {
-	out, detail, whole := p.Amount, "the bank pays "+p.Ref+", and no transfer has that reference", p.Amount
-	if old := r.before[subject{aboutPayout, p.Ref}]; old != nil && old.exception != nil && old.exception.BankAmount != nil {
+	s, out, detail, whole := subject{aboutPayout, p.Ref}, p.Amount, "the bank pays "+p.Ref, p.Amount
+	if old := r.before[s]; old != nil && old.exception != nil && old.exception.BankAmount != nil {
 		whole = *old.exception.BankAmount // of which a part may have come back
 	}
-	switch returned := p.Status == provider.Failed || p.Status == provider.Refunded; {
-	case returned && p.Status == provider.Refunded && p.Amount.Cmp(whole) < 0:
-		out, detail = whole.Sub(p.Amount), fmt.Sprintf("the bank gave back %s of %s for %s, and no transfer has that reference", p.Amount, whole, p.Ref)
-	case returned && p.FeeKept:
-		out, detail = money.Zero, "the bank kept its charges for "+p.Ref+", which came back, and no transfer has that reference"
-	case returned:
-		r.settle(aboutPayout, p.Ref)
+	switch {
+	case p.Status == provider.Refunded && p.Amount.Cmp(whole) < 0:
+		out, detail = whole.Sub(p.Amount), fmt.Sprintf("the bank gave back %s of %s for %s", p.Amount, whole, p.Ref)
+	case p.Status != provider.Failed && p.Status != provider.Refunded:
+	case p.FeeKept:
+		out, detail = money.Zero, "the bank kept its charges for "+p.Ref+", which came back"
+	default:
+		r.settle(s.kind, s.ref)
 		return
 	}
-	x := Exception{Kind: UnknownPayout, Detail: detail}.withPayout(p)
+	x := Exception{Kind: UnknownPayout, Detail: detail + ", and no transfer has that reference"}.withPayout(p)
 	x.BankAmount = &whole
-	r.unsettled(item{subject: subject{aboutPayout, p.Ref}, exception: &x, effect: out.Add(chargesOf(p)).Neg(), since: &p.Time})
+	r.unsettled(item{subject: s, exception: &x, effect: out.Add(chargesOf(p)).Neg(), since: &p.Time})
 }
 
 // difference says in what the bank's record is another than the transfer's; nothing where they
@@ -425,19 +426,4 @@ func (t *transferRow) asException(k ExceptionKind, detail string) Exception {
 func (x Exception) withPayout(p provider.Payout) Exception {
 	x.ProviderTxnRef, x.MerchantTxRef, x.AccountNumber, x.BankStatus, x.BankAmount, x.BankFee, x.At = p.ID, p.Ref, p.AccountNumber, string(p.Status), &p.Amount, p.Fee, &p.Time
 	return x
-}
-
-// chargesOf is what the record names beside the amount; zero where it names no fee.
-func chargesOf(p provider.Payout) money.Amount {
-	if p.Fee == nil {
-		return money.Zero
-	}
-	return money.Sum(p.Fee, p.VAT, p.StampDuty)
-}
-
-func feeOf(p provider.Payout) money.Amount {
-	if p.Fee == nil {
-		return money.Zero
-	}
-	return *p.Fee
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/payment"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
@@ -41,6 +44,24 @@ func TestReconciliationOpensARecall(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ran)
 	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says success, the entry is reversed: see ajo review restore"}, said(r))
+
+	// It takes back what is under review, which waits for a person: the float knows.
+	txn = b.paySilently("5000.00")
+	b.recorded(txn, fakebank.StatusPending)
+	id = b.receive(b.hook(txn)).ID
+	b.post(id)
+	b.Clock.Advance(10 * 24 * time.Hour)
+	require.NoError(t, b.payments.Confirm(b.ctx, id))
+	for _, status := range []string{fakebank.StatusSuccess, fakebank.StatusRefund} {
+		b.recorded(txn, status)
+		_, err = b.payments.OpenRecall(b.ctx, txn.ID, payment.RecallByEvent)
+		require.NoError(t, err)
+		_, ran, err = b.svc.RunDaily(b.ctx, 72*time.Hour)
+		require.NoError(t, err)
+		require.True(t, ran)
+		b.Clock.Advance(24 * time.Hour)
+	}
+	require.Equal(t, "-4975.00", testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items WHERE ref = $1`, txn.ID).String())
 }
 
 // A recall that the window no longer reaches is found by the item that an earlier run left, and one
