@@ -31,12 +31,13 @@ function beside({ Event: e, Bank: b }) {
     ['Account number', e.AliasNumber, b?.AccountNumber], ['Reference', e.Alias, b?.AccountRef], ['Sender', e.SenderName, b?.SenderName],
     ['Narration', e.Narration, b?.Narration], ['Time', e.OccurredAt, b?.Time, at],
   ];
-  const same = (x, y) => !b || !x || !y || String(x) === String(y) || Date.parse(x) === Date.parse(y);
+  // only times are read as such: to Date.parse 50.01 and 1950.01 are one day
+  const same = (x, y, show) => !b || !x || !y || (show === at ? Date.parse(x) === Date.parse(y) : String(x) === String(y));
   return h('div', { class: 'table' }, table('Our record and the bank’s', [
     { name: 'What', head: true, value: ([what]) => what },
     { name: 'Ours', loose: true, value: ([, ours, , show = String]) => (ours ? show(ours) : dim('—')) },
     { name: 'The bank’s', loose: true, value: ([, , theirs, show = String]) => (theirs ? show(theirs) : dim('—')) },
-    { name: 'Same', value: ([, ours, theirs]) => (same(ours, theirs) ? dim(b && ours && theirs ? 'yes' : '—') : badge('differs')) },
+    { name: 'Same', value: ([, ours, theirs, show]) => (same(ours, theirs, show) ? dim(b && ours && theirs ? 'yes' : '—') : badge('differs')) },
   ], rows));
 }
 

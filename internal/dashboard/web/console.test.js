@@ -124,6 +124,21 @@ test('a review is decided beside the bank’s record, and the audit log says by 
   await page.getByRole('link', { name: 'Bola <b>Ade</b>' }).click();
   await page.getByRole('heading', { name: 'The bank’s record beside ours' }).waitFor();
   await page.getByRole('row', { name: 'Amount ₦5,000.00' }).waitFor();
+  // what a browser would take for one date is not the same
+  const altered = '**/console/api/read/review-show?*';
+  await page.route(altered, async (route) => {
+    const response = await route.fetch();
+    const json = await response.json();
+    Object.assign(json.Event, { Amount: '50.01', Narration: 'School fees 2026' });
+    Object.assign(json.Bank, { Amount: '1950.01', Narration: 'Gift 2026' });
+    await route.fulfill({ response, json });
+  });
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  for (const name of ['Amount ₦50.01 ₦1,950.01', 'Narration School fees 2026 Gift 2026']) await page.getByRole('row', { name }).getByText('Differs', { exact: true }).waitFor();
+  await page.getByRole('row', { name: 'Time' }).getByText('yes', { exact: true }).waitFor();
+  await page.unroute(altered);
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  await page.getByRole('row', { name: 'Amount ₦5,000.00' }).waitFor();
   const will = await decided(page, 'Confirm');
   assert.match(will, /^Confirm the payment of NGN .* It counts in the balance again, and may be paid out\.$/);
   await said(page, 'is confirmed');
