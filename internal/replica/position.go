@@ -13,6 +13,7 @@ import (
 // position is a place in the WAL of a primary.
 type position struct {
 	system   int64
+	database int64 // a server may have several, one of them restored beside the old one
 	timeline int32
 	lsn      int64
 }
@@ -20,14 +21,14 @@ type position struct {
 // positionSQL is up to where the primary has committed. A commit is answered when it is flushed,
 // unless synchronous_commit is off.
 const positionSQL = `
-	SELECT (SELECT system_identifier FROM pg_control_system()), ('x' || left(pg_walfile_name(w.lsn), 8))::bit(32)::integer, pg_wal_lsn_diff(w.lsn, '0/0')::bigint
+	SELECT (SELECT system_identifier FROM pg_control_system()), (SELECT oid::bigint FROM pg_database WHERE datname = current_database()), ('x' || left(pg_walfile_name(w.lsn), 8))::bit(32)::integer, pg_wal_lsn_diff(w.lsn, '0/0')::bigint
 	FROM (SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN pg_current_wal_insert_lsn() ELSE pg_current_wal_flush_lsn() END AS lsn) w`
 
 // replayedSQL is up to where a standby has replayed. Its timeline is known as that of the WAL that
 // it receives, which not every role may see, or as that of the WAL that it has replayed and written
 // to disk.
 const replayedSQL = `
-	SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()),
+	SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()), (SELECT oid::bigint FROM pg_database WHERE datname = current_database()),
 		greatest((SELECT received_tli FROM pg_stat_wal_receiver), (SELECT timeline_id FROM pg_control_checkpoint()), (SELECT min_recovery_end_timeline FROM pg_control_recovery())),
 		coalesce(pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0'), 0)::bigint`
 
@@ -38,7 +39,7 @@ type standing struct {
 }
 
 func ask(ctx context.Context, q pg.Querier) (s standing, err error) {
-	if err = q.QueryRow(ctx, replayedSQL).Scan(&s.standby, &s.system, &s.timeline, &s.lsn); err != nil {
+	if err = q.QueryRow(ctx, replayedSQL).Scan(&s.standby, &s.system, &s.database, &s.timeline, &s.lsn); err != nil {
 		err = fmt.Errorf("%w: %w", errSilent, err)
 	}
 	return s, err
@@ -49,7 +50,7 @@ func (s standing) has(at position) error {
 	switch {
 	case !s.standby:
 		return errPromoted
-	case s.system != at.system:
+	case s.system != at.system || s.database != at.database:
 		return errSystem
 	case s.timeline != at.timeline:
 		return errTimeline
@@ -113,7 +114,7 @@ func (r *Replica) answer(ctx context.Context) {
 		r.next = nil
 		r.mu.Unlock()
 		asked, cancel := context.WithTimeout(ctx, answerTime)
-		if err := r.primary.QueryRow(asked, positionSQL).Scan(&a.at.system, &a.at.timeline, &a.at.lsn); err != nil {
+		if err := r.primary.QueryRow(asked, positionSQL).Scan(&a.at.system, &a.at.database, &a.at.timeline, &a.at.lsn); err != nil {
 			a.err = fmt.Errorf("%w: %w", errPrimary, err)
 		}
 		cancel()

@@ -40,7 +40,7 @@ const (
 var (
 	errBehind   = errors.New("it is behind the primary")
 	errPromoted = errors.New("it is no standby")
-	errSystem   = errors.New("it is a copy of another system")
+	errSystem   = errors.New("it is a copy of another system, or another database")
 	errTimeline = errors.New("it follows another timeline than the primary's")
 	errSilent   = errors.New("it does not answer in time")
 	errPrimary  = errors.New("the primary does not say its position in time")

@@ -28,6 +28,7 @@ type pair struct {
 	standby *pg.Pool // beside the proxy, as superuser
 	line    *testenv.Proxy
 	replica *replica.Replica
+	log     *slog.Logger // nil: none
 	written int
 }
 
@@ -70,7 +71,7 @@ func (p *pair) as(server, host string) string {
 func (p *pair) open(primary, standby string) {
 	p.Helper()
 	var err error
-	p.replica, err = replica.Open(context.Background(), replica.Options{PrimaryURL: primary, URL: standby, MaxConns: 4, Log: slog.New(slog.DiscardHandler)})
+	p.replica, err = replica.Open(context.Background(), replica.Options{PrimaryURL: primary, URL: standby, MaxConns: 4, Log: cmp.Or(p.log, slog.New(slog.DiscardHandler))})
 	require.NoError(p, err)
 	p.Cleanup(p.replica.Close)
 }
@@ -159,6 +160,23 @@ func TestReadsAreNeverOld(t *testing.T) {
 	p.servers.Standby.Kill()
 	p.used(false)
 	require.NoError(t, p.servers.Standby.Start(t.Context()))
+	p.used(true)
+
+	t.Log("another database of the same servers, as after a restore beside the old one")
+	p.exec(p.primary, `CREATE DATABASE another`)
+	testenv.Eventually(t, time.Minute, "the standby to have it", func() (has bool) {
+		require.NoError(t, p.standby.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_database WHERE datname = 'another')`).Scan(&has))
+		return has
+	})
+	right := p.as(p.servers.StandbyURL(), p.line.Addr)
+	p.replica.Close()
+	logged := testenv.NewLog(t)
+	p.log = logged.Logger()
+	p.open(p.as(p.servers.DatabaseURL, ""), strings.Replace(right, "/ajo?", "/another?", 1))
+	testenv.Eventually(t, time.Minute, "a judgement", func() bool { return strings.Contains(logged.String(), "the replica is") })
+	logged.Has(t, "or another database")
+	p.replica.Close()
+	p.open(p.as(p.servers.DatabaseURL, ""), right)
 	p.used(true)
 
 	t.Log("it is promoted, and somebody writes to it")
