@@ -61,11 +61,15 @@ export function accountOf({ number }, _, session) {
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-// places are where a text may be found, by its form: [what, command, query, the address of what is found].
+// places are where a text may be found, by its form: [what, command, query, the address of what is found]. look counts what is there; null says that the list's page looked
+// at so many rows only, none of which fits, and that there are others.
 function places(text) {
   const found = [];
   const one = (what, command, query, href) => found.push({ what, href, look: async () => ((await reads(command, query)) ? 1 : 0) });
-  const many = (what, query, href) => found.push({ what, href, look: async () => (await reads('events list', { ...query, limit: 100 })).items.length });
+  const many = (what, query, href) => found.push({ what, href, look: async () => {
+    const { items, pagination } = await reads('events list', { ...query, limit: 100 });
+    return items.length || (pagination.hasMore ? null : 0);
+  } });
   if (/^[0-9]{10}$/.test(text)) one('Account', 'accounts find', { number: text }, to`/accounts/${text}`);
   if (/^[0-9]{10}$/.test(text)) many('Payments to the number', { number: text }, '#/events?number=' + text);
   if (/^[0-9][0-9,]*([.][0-9]{1,2})?$/.test(text)) many('Payments of the sum', { amount: text.replaceAll(',', '') }, '#/events?amount=' + text.replaceAll(',', ''));
@@ -84,17 +88,17 @@ function places(text) {
   return found;
 }
 
-// named finds tenants by a part of their name, among the newest 500.
+// named finds tenants by a part of their name, among the newest 500, and says so where there are more.
 async function named(text) {
   const found = [];
   let after = '';
-  for (let i = 0; i < 5; i++) {
+  for (let i = 0; i < 5 && after !== null; i++) {
     const { items, pagination } = await reads('tenant list', { limit: 100, after });
     found.push(...items.filter((t) => t.Name.toLowerCase().includes(text.toLowerCase())));
-    if (!pagination.hasMore) break;
-    after = pagination.nextCursor;
+    after = pagination.hasMore ? pagination.nextCursor : null;
   }
-  return found.map((t) => ({ what: `Tenant ${t.Name}`, href: to`/tenants/${t.ID}`, count: 1 }));
+  const hits = found.map((t) => ({ what: `Tenant ${t.Name}`, href: to`/tenants/${t.ID}`, count: 1 }));
+  return after === null ? hits : [...hits, { what: 'Other tenants by the name', href: '#/tenants', count: null }];
 }
 
 // search asks each command that could know the text. One that refuses it does not have it; a fault is shown.
@@ -107,7 +111,7 @@ async function search(text) {
       throw e;
     }
   }));
-  return [...hits.filter((p) => p.count > 0), ...await named(text)];
+  return [...hits.filter((p) => p.count !== 0), ...await named(text)];
 }
 
 export function searchPage(_, { q = '' }) {
@@ -115,7 +119,7 @@ export function searchPage(_, { q = '' }) {
     location.hash = '#/search?' + new URLSearchParams({ q: v.q });
   });
   const found = q && region(() => search(q), (hits) => (hits.length === 0 ? empty('Nothing was found.', 'Try the whole number, reference or sum.') : h('div', { class: 'table' }, table('Found', [
-    { name: 'What', head: true, value: (p) => h('a', { href: p.href }, p.what) }, { name: 'How many', number: true, value: (p) => (p.count === 100 ? '100 or more' : String(p.count)) },
+    { name: 'What', head: true, value: (p) => h('a', { href: p.href }, p.what) }, { name: 'How many', number: true, value: (p) => (p.count === null ? 'not known: older ones were not looked at' : p.count === 100 ? '100 or more' : String(p.count)) },
   ], hits))));
   return { title: 'Search', nodes: [pageHead('Search'), card('What for', f), found && found.box] };
 }
