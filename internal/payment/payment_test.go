@@ -418,6 +418,7 @@ func TestSameIDsWithAnotherPayloadAreReported(t *testing.T) {
 			}))
 			require.True(t, r.Duplicate)
 			require.Equal(t, first.ID, r.ID)
+			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM work`), "one is to be posted")
 			if c.conflict {
 				b.log.Has(t, "event_conflict")
 			} else {
