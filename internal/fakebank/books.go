@@ -56,6 +56,7 @@ type Transaction struct {
 	Narration      string       `json:"narration"`
 	ResponseCode   string       `json:"responseCode,omitempty"` // in the event: text, ResponseCodeNull or ResponseCodeAbsent
 	Time           time.Time    `json:"time"`                   // whole seconds, as on the wire
+	ReversedAt     *time.Time   `json:"reversedAt,omitempty"`
 	// the bank says that it does not know it, and does not list it
 	Hidden bool `json:"hidden,omitempty"`
 	// asked for it, the bank answers with somebody else's record

@@ -157,6 +157,7 @@ func (b *Bank) ReverseSilently(ctx context.Context, id string) (Transaction, err
 
 func (b *Bank) takeBack(ctx context.Context, id string, silent bool) (Transaction, error) {
 	b.due.run()
+	now := b.now()
 	b.books.mu.Lock()
 	t := b.books.txs[id]
 	if t == nil {
@@ -167,7 +168,7 @@ func (b *Bank) takeBack(ctx context.Context, id string, silent bool) (Transactio
 		b.books.mu.Unlock()
 		return Transaction{}, ErrState
 	}
-	t.Status = StatusRefund
+	t.Status, t.ReversedAt = StatusRefund, &now
 	b.books.wallet = b.books.wallet.Sub(t.Amount).Add(t.Fee)
 	b.books.changes.Add(1)
 	reversed := *t

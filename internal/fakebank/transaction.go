@@ -60,6 +60,9 @@ func (t *Transaction) wire(form amountForm, single bool) wireRecord {
 		AccountNumber: t.SenderAccount, BankName: t.SenderBank, BankCode: t.SenderBankCode,
 		Narration: t.Narration, TimeCreated: wireTime(t.Time), TimeUpdated: wireTime(t.Time),
 	}
+	if t.ReversedAt != nil {
+		w.TimeUpdated = wireTime(*t.ReversedAt)
+	}
 	if single {
 		w.VirtualAccount = t.NUBAN
 	} else {

@@ -190,11 +190,8 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 	return b, err
 }
 
-// chargesOf is what the record names beside the amount; zero where it names no fee.
+// chargesOf is what the record names beside the amount.
 func chargesOf(p provider.Payout) money.Amount {
-	if p.Fee == nil {
-		return money.Zero
-	}
 	return money.Sum(p.Fee, p.VAT, p.StampDuty)
 }
 

@@ -227,6 +227,48 @@ func TestReconcileNamesWhatATenantDidNotBear(t *testing.T) {
 	require.Empty(t, said(b.lastHour()))
 }
 
+// since is from when on the wallet has what an item says.
+func (b *bundle) since(ref string) time.Time {
+	b.T.Helper()
+	return testenv.Value[time.Time](b.Env, `SELECT since FROM reconcile_items WHERE ref = $1`, ref)
+}
+
+// What a payout explains of the wallet it explains from when its money moved: when the bank changed
+// its word, where the books have another end.
+func TestReconcileKnowsWhenTheMoneyMoved(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.fund("50000.00")
+	made := b.Clock.Now()
+	for _, c := range []struct{ status, end, amount string }{
+		{"failed", fakebank.StatusSuccess, "300.00"},
+		{"refunded", fakebank.StatusSuccess, "300.00"},
+		{"success", fakebank.StatusRefund, "300.00"},
+		{"success", fakebank.StatusSuccess, "200.00"}, // another sum, from the beginning
+	} {
+		ref := c.status + " " + c.end
+		b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Pending, Delay: time.Hour})
+		b.payAtBank(ref, "300.00")
+		b.inBooks(ref, c.status, c.amount, "0")
+	}
+	b.Clock.Advance(time.Minute)
+	changed := b.Clock.Now()
+	for ref, end := range map[string][]string{
+		"failed SUCCESS": {fakebank.StatusSuccess}, "refunded SUCCESS": {fakebank.StatusSuccess},
+		"success REFUND": {fakebank.StatusSuccess, fakebank.StatusRefund}, "success SUCCESS": {fakebank.StatusSuccess},
+	} {
+		for _, status := range end {
+			_, err := b.bank.EndPayout(ref, status)
+			require.NoError(t, err)
+		}
+	}
+	b.lastHour()
+	for ref, want := range map[string]time.Time{"failed SUCCESS": changed, "refunded SUCCESS": changed, "success REFUND": changed, "success SUCCESS": made} {
+		require.Equal(t, want, b.since(ref), ref)
+	}
+}
+
 // What a person has dealt with is no exception, as long as the bank's record says just that; the
 // float knows of it all the while.
 func TestReconcileKnowsWhatAPersonHasDealtWith(t *testing.T) {
