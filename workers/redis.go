@@ -3,10 +3,12 @@ package workers
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/clock"
@@ -18,7 +20,7 @@ const asynqQueues = "asynq:queues"
 
 // nameQueues registers all queues with asynq, whose client does so once in a process's life: after
 // FLUSHALL the dashboard would show none, and no queue's age could be read. A failure is not
-// logged: the next sweep repeats it.
+// logged: the next sweep repeats it. A Redis that refuses it for want of memory gets room.
 func (w *Workers) nameQueues(ctx context.Context) {
 	var names []any
 	for _, k := range tasks.Kinds {
@@ -26,7 +28,37 @@ func (w *Workers) nameQueues(ctx context.Context) {
 			names = append(names, queue)
 		}
 	}
-	_ = w.Redis.SAdd(ctx, asynqQueues, names...).Err()
+	if err := w.Redis.SAdd(ctx, asynqQueues, names...).Err(); isFull(err) {
+		w.makeRoom(err)
+	}
+}
+
+// isFull reports whether Redis refuses what takes memory.
+func isFull(err error) bool {
+	return err != nil && strings.HasPrefix(err.Error(), "OOM ")
+}
+
+// makeRoom removes tasks from a Redis that is full: those that are not due, and without any those
+// that wait. No worker could take one out, as Redis refuses the dequeue too, so it would stay full
+// for ever. The sweep enqueues their items when they are due, a page at a time.
+func (w *Workers) makeRoom(why error) {
+	in := asynq.NewInspectorFromRedisClient(w.Redis)
+	removed := 0
+	for _, list := range [][]func(string) (int, error){{in.DeleteAllScheduledTasks, in.DeleteAllRetryTasks, in.DeleteAllArchivedTasks}, {in.DeleteAllPendingTasks}} {
+		for _, k := range tasks.Kinds {
+			for _, queue := range tasks.Queues(k) {
+				for _, remove := range list {
+					n, _ := remove(queue) // the next sweep goes on
+					removed += n
+				}
+			}
+		}
+		if removed > 0 {
+			break
+		}
+	}
+	w.Log.Error("redis is full: tasks were removed from it, and their items will be enqueued again when they are due; give it more memory",
+		slog.String("alert", "redis_full"), slog.Int("tasks", removed), slog.Any("err", why))
 }
 
 // outagePause is how long a command takes at least while Redis is unavailable. asynq's dequeue loop
@@ -122,7 +154,7 @@ func (p idlePolling) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // isOutage reports whether an error means that Redis cannot be used: no answer at all, or that of a
-// server that is not ready.
+// server that is not ready, is full, or does not let this process in.
 func isOutage(err error) bool {
 	if err == nil {
 		return false
@@ -133,7 +165,7 @@ func isOutage(err error) bool {
 	}
 	word, _, _ := strings.Cut(answer.Error(), " ")
 	switch word {
-	case "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "TRYAGAIN":
+	case "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "TRYAGAIN", "OOM", "MISCONF", "NOAUTH", "WRONGPASS", "NOPERM":
 		return true
 	}
 	return false

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
 	"ajo/ratelimit"
 	"ajo/tasks"
 )
@@ -132,6 +134,11 @@ func TestSentinelFailover(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []redisconn.Server{{Policy: "noeviction", AppendOnly: true}}, servers)
 
+	s.fill(nodes.Master)
+	s.pays(10)
+	s.ended(30)
+	require.NoError(t, nodes.Master.Client().ConfigSet(s.ctx, "maxmemory", "0").Err())
+
 	s.pays(10)
 	nodes.Master.Kill()
 	begin := time.Now()
@@ -140,12 +147,34 @@ func TestSentinelFailover(t *testing.T) {
 	s.works("after the failover")
 	t.Logf("everything works %s after the master was killed; %d tasks were lost", time.Since(begin).Round(time.Millisecond), s.opts.Enqueuer.Lost())
 	require.Equal(t, "master", role(nodes.Replica))
-	s.ended(50)
+	s.ended(60)
 
 	require.NoError(t, nodes.Master.Start(s.ctx))
 	testenv.Eventually(t, failoverLimit, "the old master to follow the new one", func() bool { return role(nodes.Master) == "slave" })
 	s.pays(10)
-	s.ended(60)
+	s.ended(70)
+}
+
+// fill has a node be full of tasks that are not due: it refuses whatever takes memory, and so to
+// dequeue any.
+func (s *scaled) fill(n *testenv.RedisNode) {
+	s.T.Helper()
+	c := n.Client()
+	defer func() { _ = c.Close() }()
+	used := func() (bytes int) {
+		info, err := c.InfoMap(s.ctx, "memory").Result()
+		require.NoError(s.T, err)
+		bytes, err = strconv.Atoi(info["Memory"]["used_memory"])
+		require.NoError(s.T, err)
+		return bytes
+	}
+	before := used()
+	for range 3000 {
+		s.opts.Enqueuer.Alone(work.Item{Kind: work.Confirm, ID: uuid.New(), DueAt: time.Now().Add(time.Hour)})
+	}
+	full := before + (used()-before)/2
+	require.NoError(s.T, c.ConfigSet(s.ctx, "maxmemory", strconv.Itoa(full)).Err())
+	require.ErrorContains(s.T, c.Set(s.ctx, "anything", "x", time.Second).Err(), "OOM")
 }
 
 // role is what a node says that it is, "master" or "slave"; empty when it does not say, as while it
