@@ -116,6 +116,12 @@ AJO_CHECKS ?= 1000
 test-properties: build ## Try each property of the books AJO_CHECKS (1000) times, with drawn payments, holds, limits and fees (make test: 20)
 	bin/ajo stack -- go test ./ledger ./internal/transfer ./internal/statement -count 1 -timeout 60m -rapid.checks=$(AJO_CHECKS)
 
+AJO_WALKS ?= 100
+
+.PHONY: test-walk
+test-walk: build ## Draw AJO_WALKS (100) histories of payments, payouts, contradictions of the bank and operators' decisions, and hold the books against the bank's (make test: 1); AJO_SEED repeats a run
+	bin/ajo stack -- go test ./internal/invariant -run '^TestWalk$$' -count 1 -timeout 60m -rapid.checks=$(AJO_WALKS) -rapid.seed=$(or $(AJO_SEED),0) -rapid.steps=80
+
 AJO_HELD_RUNS ?= 50
 
 .PHONY: test-held
