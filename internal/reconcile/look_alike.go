@@ -34,6 +34,7 @@ type alike struct {
 	payment.LookAlike
 	at          time.Time
 	sameSession bool
+	reversed    bool // it is in no balance
 }
 
 // likeness is a payment in lookAlikesSQL.
@@ -51,7 +52,9 @@ type likeness struct {
 // with how many it looks for. coalesce hides the condition of other indexes (package pg, plans.go).
 var lookAlikesSQL = `
 		WITH n AS MATERIALIZED (SELECT ` + pg.Names[likeness]() + ` FROM ` + pg.Unnest[likeness](3, "m") + `)
-		SELECT e.id, e.provider_txn_ref, e.occurred_at, e.session_id, e.amount, coalesce(e.account_id, '00000000-0000-0000-0000-000000000000'), e.alias_number, e.alias
+		SELECT e.id, e.provider_txn_ref, e.occurred_at, e.session_id, e.amount, coalesce(e.account_id, '00000000-0000-0000-0000-000000000000'), e.alias_number, e.alias,
+			EXISTS (SELECT FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL AND l.status = 'reversed')
+				AND NOT EXISTS (SELECT FROM event_keys k WHERE k.request = event_key('replacement:' || e.id))
 		FROM inbound_events e
 		WHERE e.occurred_at BETWEEN $1 AND $2 AND coalesce(e.authentic, false) AND e.event_type = 'payment_success' AND (e.status IN ('received', 'processed') OR e.misdirected)
 			AND (e.session_id IN (SELECT session FROM n WHERE session <> '')
@@ -107,7 +110,7 @@ func (s *Service) lookAlikes(ctx context.Context, list []posting, note func(i in
 	if err != nil {
 		return err
 	}
-	_, err = pgx.ForEachRow(found, []any{&o.EventID, &o.TxnRef, &o.at, &e.Session, &e.Amount, &e.Account, &e.Number, &e.Alias}, func() error {
+	_, err = pgx.ForEachRow(found, []any{&o.EventID, &o.TxnRef, &o.at, &e.Session, &e.Amount, &e.Account, &e.Number, &e.Alias, &o.reversed}, func() error {
 		for _, k := range e.keys() {
 			for _, i := range places[k] {
 				m := rows[i]
@@ -323,14 +326,24 @@ func (r *comparison) holdBack(ctx context.Context, p posting, twin alike) error 
 		}
 		p.event = o.Value.ID
 	}
-	r.nameLookAlike(p.t.ID, p.event, twin.Why(), Exception{}.withBank(p.t))
+	r.nameTwin(p, twin)
 	return nil
 }
 
-func (r *comparison) nameLookAlike(ref string, event uuid.UUID, why string, x Exception) {
+// nameTwin names a payment of the list that is held back. Where what it looks like is reversed, the
+// wallet has the money and the books have it nowhere.
+func (r *comparison) nameTwin(p posting, twin alike) {
+	why, effect := twin.Why(), money.Zero
+	if twin.reversed {
+		why, effect = why+" and is reversed: ajo review restore counts that one", p.t.Amount.Sub(p.t.Fee)
+	}
+	r.nameLookAlike(p.t.ID, p.event, why, effect, Exception{}.withBank(p.t))
+}
+
+func (r *comparison) nameLookAlike(ref string, event uuid.UUID, why string, effect money.Amount, x Exception) {
 	x.Kind, x.ProviderTxnRef, x.EventID = LookAlike, ref, &event
 	x.Detail = why + "; it is not posted: ajo events repost if it is another payment, ajo reconcile dismiss if it is the same"
-	r.unsettled(item{subject: subject{aboutPayment, ref}, exception: &x})
+	r.unsettled(item{subject: subject{aboutPayment, ref}, exception: &x, effect: effect, since: x.At})
 }
 
 // nameHeld names the events that were held back when they were posted, and that this run has not
@@ -347,7 +360,7 @@ func (r *comparison) nameHeld(ctx context.Context, _ *slice) error {
 	var x Exception
 	if _, err = pgx.ForEachRow(rows, []any{&id, &ref, &why, &x.AccountNumber, &x.BooksAmount, &x.BooksFee, &x.At}, func() error {
 		if ref != "" && !r.judged(subject{aboutPayment, ref}) {
-			r.nameLookAlike(ref, id, why, x)
+			r.nameLookAlike(ref, id, why, money.Zero, x)
 		}
 		x = Exception{}
 		return nil
@@ -405,6 +418,6 @@ func (r *comparison) storeMissing(ctx context.Context, missing []posting) error 
 // holdStored holds a payment back that was stored a moment ago.
 func (r *comparison) holdStored(ctx context.Context, p posting, twin alike) error {
 	err := r.payments.HoldBack(ctx, p.event, twin.LookAlike)
-	r.nameLookAlike(p.t.ID, p.event, twin.Why(), Exception{}.withBank(p.t))
+	r.nameTwin(p, twin)
 	return err
 }

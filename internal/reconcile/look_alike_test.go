@@ -118,6 +118,31 @@ func TestOneMisdirectedPaymentUnderTwoSpellings(t *testing.T) {
 	}
 }
 
+// The bank says that the event's payment failed, and lists it later, under another spelling: the
+// operator is told that the wallet has its money, and no balance.
+func TestLookAlikeOfWhatIsReversed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	id := b.receive(b.hook(txn)).ID
+	b.post(id)
+	b.recorded(txn, fakebank.StatusFailed)
+	b.Clock.Advance(time.Minute)
+	require.NoError(t, b.payments.Confirm(b.ctx, id))
+	require.Equal(t, "reversed", b.credit(id))
+	listed := strings.ToLower(txn.ID)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status, x.ListedAs = fakebank.StatusSuccess, listed })
+	for range 2 {
+		f := b.float()
+		require.Equal(t, "4975.00", effectOf(f, listed))
+		require.Contains(t, said(b.lastHour())[listed], "and is reversed: ajo review restore counts that one; it is not posted")
+	}
+	_, err := b.payments.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Empty(t, effectOf(b.float(), listed))
+}
+
 // Two equal payments of the same second are two: the list has both, each under its own id.
 func TestTwoEqualPaymentsOfOneSecondArePostedBoth(t *testing.T) {
 	t.Parallel()
