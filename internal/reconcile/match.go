@@ -210,7 +210,11 @@ func (b *BankSide) of(s provider.Status) *Sum {
 // compareEntry flags an entry that does not agree with the bank's record of it. An entry that is
 // reversed or under review, and which the bank does not say succeeded, is as it should be.
 func (r *comparison) compareEntry(t provider.Transaction, e *payment.Entry) {
-	if t.Status == provider.Pending { // the confirmation asks
+	switch {
+	case t.Status == provider.Pending && e.Status == ledger.NeedsReview: // which asks no more
+		r.wait(t)
+		return
+	case t.Status == provider.Pending: // the confirmation asks
 		r.settle(aboutPayment, t.ID)
 		return
 	}

@@ -87,3 +87,24 @@ func TestReconciliationRecallsAfterTheWindow(t *testing.T) {
 	b.due() // a person has said what to make of it
 	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
 }
+
+// The bank has not said the end of a payment in a day, which goes under review, and says it weeks
+// later: what the wallet has of it is known then.
+func TestReviewOfWhatWasUnderWay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	b.recorded(txn, fakebank.StatusPending)
+	id := b.receive(b.hook(txn)).ID
+	b.post(id)
+	b.Clock.Advance(25 * time.Hour)
+	require.NoError(t, b.payments.Confirm(b.ctx, id))
+	for _, want := range []string{"0.00", "-4975.00"} {
+		_, err := b.svc.Run(b.ctx, b.Clock.Now().Add(-26*time.Hour), b.Clock.Now())
+		require.NoError(t, err)
+		require.Equal(t, want, testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items WHERE ref = $1`, txn.ID).String())
+		b.Clock.Advance(20 * 24 * time.Hour)
+		b.recorded(txn, fakebank.StatusFailed)
+	}
+}
