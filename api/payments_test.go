@@ -96,6 +96,12 @@ func TestPayments(t *testing.T) {
 		"customerRef": "shop-1", "customerName": "Ada Obi",
 	})
 	require.NotNil(t, first["confirmedAt"])
+	customers := map[any]bool{}
+	for _, p := range w.read(key, "/v1/payments").list("payments") {
+		require.Equal(t, p["accountRef"], p["customerRef"], "an account is opened for a customer of its name")
+		customers[p["customerRef"]] = true
+	}
+	require.Greater(t, len(customers), 1)
 
 	for query, why := range map[string]string{
 		"status=lost": "status must be provisional, confirmed, reversed or needs_review", "amount=0": errAmountFilter.Error(), "amount=1.234": errAmountFilter.Error(),

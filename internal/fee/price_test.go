@@ -143,6 +143,8 @@ func TestWhichPriceHolds(t *testing.T) {
 		{On: OnPayout, Minimum: money.Must("2.00"), Cap: new(money.Must("1.00"))}:      ErrCap,
 		{On: OnVAT, TenantID: tenant}:                                                  ErrOnlyOf,
 		{On: OnVAT, Flat: money.Must("1.00")}:                                          ErrOnlyOf,
+		{On: OnVAT, Minimum: money.Must("1.00")}:                                       ErrOnlyOf,
+		{On: OnVAT, Cap: new(money.Must("1.00"))}:                                      ErrOnlyOf,
 		{On: OnPayout, AsListed: true}:                                                 ErrListed,
 		{On: OnPayout, AsListed: true, TenantID: tenant, Flat: money.Must("1.00")}:     ErrListed,
 		{On: OnPayout, AsListed: true, TenantID: tenant, Percent: money.MustRate("1")}: ErrListed,

@@ -20,11 +20,11 @@ func KnownAtBank(ctx context.Context, q pg.Querier, but uuid.UUID) (ref string, 
 	err = q.QueryRow(ctx, `
 		SELECT e.provider_txn_ref
 		FROM (
-			(SELECT id, status, provider_txn_ref FROM inbound_events ORDER BY id DESC LIMIT 5000)
+			(SELECT id, provider_txn_ref FROM inbound_events ORDER BY id DESC LIMIT 5000)
 			UNION
-			(SELECT id, status, provider_txn_ref FROM inbound_events ORDER BY id LIMIT 1000)) e
+			(SELECT id, provider_txn_ref FROM inbound_events ORDER BY id LIMIT 1000)) e
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status = 'confirmed'
-		WHERE e.status = 'processed' AND e.provider_txn_ref <> '' AND e.id <> $1
+		WHERE e.provider_txn_ref <> '' AND e.id <> $1
 		ORDER BY e.id DESC LIMIT 1`, but).Scan(&ref)
 	if pg.IsNoRows(err) {
 		return "", nil

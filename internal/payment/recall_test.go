@@ -498,6 +498,23 @@ func TestRecallIsDecidedUnderThePayment(t *testing.T) {
 	require.Len(t, b.audited(), 1)
 }
 
+// An operator reverses what is recalled before the bank has confirmed it, and what is under review.
+func TestRecallByHandOfWhatIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	posted, _ := b.paid()
+	for _, id := range []uuid.UUID{b.held(), posted} {
+		opened, err := b.svc.OpenRecall(b.ctx, testenv.Value[string](b.Env, `SELECT provider_txn_ref FROM inbound_events WHERE id = $1`, id), payment.RecallByOperator)
+		require.NoError(t, err)
+		require.Equal(t, id, opened)
+		r, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+		require.NoError(t, err)
+		require.Equal(t, ledger.Reversed, r.Status)
+	}
+	balance, _ := b.books()
+	require.Equal(t, "0.00", balance)
+}
+
 // debit takes what a settlement pays out.
 func (b *bundle) debit(amount string) {
 	b.T.Helper()

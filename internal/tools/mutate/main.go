@@ -50,7 +50,7 @@ var targets = []target{
 	{"internal/fsm", []string{"./internal/fsm", "./ledger"}},
 	{"internal/idempotency", []string{"./internal/idempotency", "./internal/transfer", "./internal/account"}},
 	{"internal/money", []string{"./internal/money", "./ledger"}},
-	{"internal/payment", []string{"./internal/payment", "./internal/reconcile", "./workers", "./cmd/ajo"}},
+	{"internal/payment", []string{"./internal/payment", "./internal/reconcile", "./internal/invariant", "./workers", "./api", "./cmd/ajo"}},
 	{"internal/reconcile", []string{"./internal/reconcile", "./workers", "./cmd/ajo"}},
 	{"internal/retry", []string{"./internal/retry", "./workers"}},
 	{"internal/tenant", []string{"./internal/tenant", "./api", "./cmd/ajo"}},

@@ -1,0 +1,35 @@
+package transfer_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/fakebank"
+	"ajo/internal/provider"
+	"ajo/internal/transfer"
+)
+
+// What the bank certainly knows is what it has paid: no newer transfer that failed or is under way.
+func TestWhatTheBankCertainlyKnows(t *testing.T) {
+	b := setup(t)
+	b.fund("1000.00")
+	known := func() (string, provider.Destination) {
+		ref, err := transfer.KnownPayout(b.ctx, b.Pool)
+		require.NoError(t, err)
+		to, err := transfer.KnownDestination(b.ctx, b.Pool)
+		require.NoError(t, err)
+		return ref, to
+	}
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.FailLater})
+	require.Equal(t, transfer.Failed, b.run(b.settle("10.00")).Status)
+	ref, to := known()
+	require.Empty(t, ref)
+	require.Empty(t, to)
+	b.bank.Faults.Set()
+	paid := b.run(b.settle("20.00"))
+	b.settle("30.00")
+	ref, to = known()
+	require.Equal(t, paid.MerchantTxRef, ref)
+	require.Equal(t, provider.Destination{BankCode: paid.BankCode, AccountNumber: paid.AccountNumber}, to)
+}
