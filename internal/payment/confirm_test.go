@@ -107,6 +107,7 @@ func TestFourEndsOfAConfirmation(t *testing.T) {
 			require.Equal(t, c.balance, balance)
 			require.Equal(t, c.entries, entries)
 			require.Equal(t, c.why, testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id))
+			b.log.HasNot(t, "alert=negative_balance")
 		})
 	}
 }

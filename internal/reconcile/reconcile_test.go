@@ -217,6 +217,8 @@ func TestReconcileFlagsWhatDisagrees(t *testing.T) {
 	require.Equal(t, []int{6, 1, 1}, []int{r.Bank.Success.Count, r.Bank.Failed.Count, r.Bank.Pending.Count})
 	require.Equal(t, []int{8, 1}, []int{r.Books.Provisional.Count, r.Books.Reversed.Count})
 	require.Empty(t, r.ToPost)
+	b.bank.SetTransaction(goneTxn, func(x *fakebank.Transaction) { x.Status = "REFUND" })
+	require.NotContains(t, said(b.lastHour()), goneTxn, "neither has it, whatever its sum was")
 }
 
 // An entry that was damaged after the event was stored disagrees with the bank: the comparison
