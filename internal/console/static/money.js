@@ -101,7 +101,7 @@ export function transfer({ ref }, _, session) {
       return [card('Payout', facts([
         ['Status', badge(t.Status)], ['Amount', sum(t.Amount)], ['Sum that left', t.PaidAmount && sum(t.PaidAmount)], ['The bank’s record', t.Difference && [t.DiffersSince ? badge('differs') : 'Resolved', ' ', t.Difference]], ['Next step', t.NextStep], ['Last error', t.LastError], ['Tenant', h('a', { href: to`/tenants/${t.TenantID}` }, t.TenantName)],
         ['From', t.AccountRef], ['To', `${t.AccountName || 'name not asked yet'}, ${t.AccountNumber}, bank ${t.BankCode}`], ['Narration', t.Narration], ['Submissions', String(t.AttemptCount)],
-        ['Questions since', String(t.AskCount)], ['Answered “not known”', String(t.UnknownCount)], ['Submitted', time(t.SubmittedAt)], ['Made', time(t.CreatedAt)], ['Acknowledged', time(t.AcknowledgedAt)], ['Ended by', t.EndedBy], ['Told the tenant', t.FailureReason], ['Due', time(t.NextAttemptAt)], ['Reference', code(t.MerchantTxRef)],
+        ['Questions since', String(t.AskCount)], ['Answered “not known”', String(t.UnknownCount)], ['Submitted', time(t.SubmittedAt)], ['Made', time(t.CreatedAt)], ['Acknowledged', time(t.AcknowledgedAt)], ['Ended by', t.EndedBy], ['Failure reason', t.FailureReason], ['Due', time(t.NextAttemptAt)], ['Reference', code(t.MerchantTxRef)],
       ]), h('div', { class: 'actions' },
         act('transfers poll', 'Ask now', { danger: false, text: 'Its next step is due now.' }),
         act('transfers cancel', 'Cancel payout', { kind: 'danger', text: 'It was never submitted: its money returns to the balance.' }),
