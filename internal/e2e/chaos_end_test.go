@@ -129,16 +129,7 @@ func (c *payoutChaos) reconcile() map[string]string {
 	c.t.Helper()
 	got := runToEnd(c.t, c.dir, c.settings, "reconcile", "--from", c.begin.Add(-time.Minute).UTC().Format(time.RFC3339))
 	require.LessOrEqual(c.t, got.code, 1, got.out)
-	rows, err := c.Pool.Query(context.Background(), `SELECT ref, exception::text FROM reconcile_items WHERE kind = 'payout' AND exception IS NOT NULL`)
-	require.NoError(c.t, err)
-	named := map[string]string{}
-	var ref, what string
-	_, err = pgx.ForEachRow(rows, []any{&ref, &what}, func() error {
-		named[ref] = what
-		return nil
-	})
-	require.NoError(c.t, err)
-	return named
+	return testenv.Map[string, string](c.Env, `SELECT ref, exception::text FROM reconcile_items WHERE kind = 'payout' AND exception IS NOT NULL`)
 }
 
 // report logs the outcomes of the payouts, by their fates, and how often the bank's rules struck.

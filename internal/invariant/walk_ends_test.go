@@ -50,13 +50,8 @@ func (w *walk) rests() {
 			break
 		}
 		w.work()
-		for more := true; more; {
-			var err error
-			_, _, more, err = w.recon.RunDue(w.ctx, 15*time.Minute, 24*time.Hour)
-			require.NoError(w.T, err)
-		}
-		_, _, err := w.recon.RunDaily(w.ctx, 72*time.Hour)
-		require.NoError(w.T, err)
+		w.reconcileDue()
+		w.reconcileDay()
 		if n < 10 {
 			w.Clock.Advance(45 * time.Minute)
 		} else {
@@ -135,31 +130,16 @@ func (w *walk) state() string {
 	return b.String()
 }
 
-// amounts reads sums by references.
-func (w *walk) amounts(sql string) map[string]money.Amount {
-	rows, err := w.Pool.Query(w.ctx, sql)
-	require.NoError(w.T, err)
-	out := map[string]money.Amount{}
-	var ref string
-	var sum money.Amount
-	_, err = pgx.ForEachRow(rows, []any{&ref, &sum}, func() error {
-		out[ref] = sum
-		return nil
-	})
-	require.NoError(w.T, err)
-	return out
-}
-
-// explained compares each payment and each payout with the books: an operator is told of what the
-// wallet has more or less.
+// explained compares each payment and each payout with the books: an operator is shown what
+// the wallet has more or less.
 func (w *walk) explained() {
 	const net = `sum(CASE direction WHEN 'credit' THEN amount ELSE -amount END)`
-	came := w.amounts(`SELECT lower(provider_txn_ref), ` + net + ` FROM ledger_entries
+	came := testenv.Map[string, money.Amount](w.Env, `SELECT lower(provider_txn_ref), `+net+` FROM ledger_entries
 		WHERE provider_txn_ref <> '' AND transfer_ref IS NULL AND status IN ('provisional', 'confirmed') AND kind IN ('', 'suspense') GROUP BY 1`)
-	went := w.amounts(`SELECT transfer_ref, ` + net + ` FROM ledger_entries
+	went := testenv.Map[string, money.Amount](w.Env, `SELECT transfer_ref, `+net+` FROM ledger_entries
 		WHERE transfer_ref IS NOT NULL AND status IN ('provisional', 'confirmed') AND (kind IN ('', 'suspense') OR kind = 'fee' AND account_id = tenant_id) GROUP BY 1`)
-	pending := w.amounts(`SELECT merchant_tx_ref, amount FROM transfers WHERE status = 'pending'`)
-	known := w.amounts(`SELECT lower(ref), sum(effect) FROM (
+	pending := testenv.Map[string, money.Amount](w.Env, `SELECT merchant_tx_ref, amount FROM transfers WHERE status = 'pending'`)
+	known := testenv.Map[string, money.Amount](w.Env, `SELECT lower(ref), sum(effect) FROM (
 		SELECT provider_txn_ref AS ref, amount AS effect FROM ledger_entries WHERE status = 'needs_review' AND direction = 'credit' AND kind = ''
 		UNION ALL SELECT provider_txn_ref, amount - fee FROM inbound_events WHERE unposted AND NOT misdirected AND event_type = 'payment_success' AND look_alike_of IS NULL
 		UNION ALL SELECT split_part(ref, ' ', 1), effect FROM reconcile_items) k GROUP BY 1`)
@@ -213,7 +193,7 @@ func (w *walk) paidOnce() {
 	}
 }
 
-// published: the last event that a tenant got of a payment or a transfer is what became of it.
+// published: the last event of a payment or a transfer has its status.
 func (w *walk) published() {
 	last := map[string]string{}
 	for _, d := range w.Delivered(`true`) {
@@ -222,7 +202,7 @@ func (w *walk) published() {
 		last[cmp.Or(body.MerchantTxRef, body.TransactionGroupID)] = d.EventType
 	}
 	is := map[string]string{}
-	for ref, status := range w.texts(`
+	for ref, status := range testenv.Map[string, string](w.Env, `
 		SELECT transaction_group_id::text, status FROM ledger_entries WHERE direction = 'credit' AND reversal_of IS NULL AND kind = '' AND status <> 'needs_review'
 		UNION ALL SELECT merchant_tx_ref, status FROM transfers WHERE status NOT IN ('pending', 'processing') AND tenant_id <> account_id`) {
 		is[ref] = map[string]string{
@@ -235,19 +215,6 @@ func (w *walk) published() {
 			w.r.Fatalf("the last event of %s is %q and not %q\n%s", ref, last[ref], is[ref], w.state())
 		}
 	}
-}
-
-func (w *walk) texts(sql string) map[string]string {
-	rows, err := w.Pool.Query(w.ctx, sql)
-	require.NoError(w.T, err)
-	out := map[string]string{}
-	var a, b string
-	_, err = pgx.ForEachRow(rows, []any{&a, &b}, func() error {
-		out[a] = b
-		return nil
-	})
-	require.NoError(w.T, err)
-	return out
 }
 
 // daysAddUp: each day's lines lead from what it began with to what it ended with, with which the
@@ -314,10 +281,10 @@ func (w *walk) nothingForgotten() {
 // depositsOfDays: what the day's limit counts is no more than what came and stayed, and no limit
 // holds.
 func (w *walk) depositsOfDays() {
-	stayed := w.amounts(`SELECT e.account_id || ' ' || (e.created_at AT TIME ZONE 'Africa/Lagos')::date, sum(e.amount) - coalesce(sum(h.amount), 0)
+	stayed := testenv.Map[string, money.Amount](w.Env, `SELECT e.account_id || ' ' || (e.created_at AT TIME ZONE 'Africa/Lagos')::date, sum(e.amount) - coalesce(sum(h.amount), 0)
 		FROM ledger_entries e LEFT JOIN holds h ON h.entry_id = e.id AND h.status = 'open' AND h.source = 'limit'
 		WHERE e.direction = 'credit' AND e.kind = '' AND e.status IN ('provisional', 'confirmed') GROUP BY 1`)
-	for day, counted := range w.amounts(`SELECT account_id || ' ' || day, allowed FROM deposit_days`) {
+	for day, counted := range testenv.Map[string, money.Amount](w.Env, `SELECT account_id || ' ' || day, allowed FROM deposit_days`) {
 		if counted.Cmp(stayed[day]) > 0 {
 			w.r.Fatalf("%s: %s count for the limit, and %s stayed\n%s", day, counted, stayed[day], w.state())
 		}

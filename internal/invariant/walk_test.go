@@ -50,7 +50,7 @@ func init() {
 
 // Whatever bank, tenants and operators do in whatever order, the books hold after each step. In the
 // end, when the bank has done what it will and all work is done, the wallet is what the books say,
-// but for what an operator is told (ends).
+// but for what an operator is shown (ends).
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -477,10 +477,18 @@ func (w *walk) time() {
 
 func (w *walk) reconcile() {
 	if w.yes("the day") {
-		_, _, err := w.recon.RunDaily(w.ctx, 72*time.Hour)
-		w.unheard(err)
+		w.reconcileDay()
 		return
 	}
+	w.reconcileDue()
+}
+
+func (w *walk) reconcileDay() {
+	_, _, err := w.recon.RunDaily(w.ctx, 72*time.Hour)
+	w.unheard(err)
+}
+
+func (w *walk) reconcileDue() {
 	for more := true; more; {
 		var err error
 		_, _, more, err = w.recon.RunDue(w.ctx, 15*time.Minute, 24*time.Hour)
@@ -659,12 +667,15 @@ func (w *walk) corrects(event uuid.UUID) error {
 
 // restore has an operator count a payment again that was reversed, or one that could not be posted.
 func (w *walk) restore() {
+	reversed := func() uuid.UUID {
+		return some[uuid.UUID](w, "event", `SELECT transaction_group_id FROM ledger_entries WHERE direction = 'credit' AND status = 'reversed' AND kind = '' AND reversal_of IS NULL ORDER BY id`)
+	}
 	var err error
 	switch rapid.IntRange(0, 2).Draw(w.r, "how") {
 	case 0:
-		_, err = w.payments.RestoreReversed(w.ctx, some[uuid.UUID](w, "event", `SELECT transaction_group_id FROM ledger_entries WHERE direction = 'credit' AND status = 'reversed' AND kind = '' AND reversal_of IS NULL ORDER BY id`), returned)
+		_, err = w.payments.RestoreReversed(w.ctx, reversed(), returned)
 	case 1:
-		err = w.corrects(some[uuid.UUID](w, "event", `SELECT transaction_group_id FROM ledger_entries WHERE direction = 'credit' AND status = 'reversed' AND kind = '' AND reversal_of IS NULL ORDER BY id`))
+		err = w.corrects(reversed())
 	default:
 		_, err = w.payments.Repost(w.ctx, some[uuid.UUID](w, "event", `SELECT id FROM inbound_events WHERE unposted AND NOT misdirected AND look_alike_of IS NULL ORDER BY id`), returned)
 	}

@@ -6,25 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
-	"ajo/internal/metrics"
 	"ajo/internal/money"
+	"ajo/internal/testenv"
 )
-
-// confirmations reads ajo_confirmations_total of this process, by outcome.
-func confirmations(t *testing.T) map[string]float64 {
-	t.Helper()
-	all, err := metrics.Gatherer().Gather()
-	require.NoError(t, err)
-	by := map[string]float64{}
-	for _, f := range all {
-		if f.GetName() == "ajo_confirmations_total" {
-			for _, m := range f.GetMetric() {
-				by[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
-			}
-		}
-	}
-	return by
-}
 
 // Each answer of the bank is counted by what it means.
 func TestConfirmationsAreCounted(t *testing.T) {
@@ -37,9 +21,9 @@ func TestConfirmationsAreCounted(t *testing.T) {
 	} {
 		id, txn := b.paid()
 		b.bank.SetTransaction(txn.ID, change)
-		want := confirmations(t)
+		want := testenv.Metric(t, "ajo_confirmations_total")
 		want[outcome]++
 		b.check(id)
-		require.Equal(t, want, confirmations(t))
+		require.Equal(t, want, testenv.Metric(t, "ajo_confirmations_total"))
 	}
 }

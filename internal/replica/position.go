@@ -18,17 +18,20 @@ type position struct {
 	lsn      int64
 }
 
+// databaseSQL names a database: by its system, and within it.
+const databaseSQL = `(SELECT system_identifier FROM pg_control_system()), (SELECT oid::bigint FROM pg_database WHERE datname = current_database())`
+
 // positionSQL is up to where the primary has committed. A commit is answered when it is flushed,
 // unless synchronous_commit is off.
 const positionSQL = `
-	SELECT (SELECT system_identifier FROM pg_control_system()), (SELECT oid::bigint FROM pg_database WHERE datname = current_database()), ('x' || left(pg_walfile_name(w.lsn), 8))::bit(32)::integer, pg_wal_lsn_diff(w.lsn, '0/0')::bigint
+	SELECT ` + databaseSQL + `, ('x' || left(pg_walfile_name(w.lsn), 8))::bit(32)::integer, pg_wal_lsn_diff(w.lsn, '0/0')::bigint
 	FROM (SELECT CASE current_setting('synchronous_commit') WHEN 'off' THEN pg_current_wal_insert_lsn() ELSE pg_current_wal_flush_lsn() END AS lsn) w`
 
 // replayedSQL is up to where a standby has replayed. Its timeline is known as that of the WAL that
 // it receives, which not every role may see, or as that of the WAL that it has replayed and written
 // to disk.
 const replayedSQL = `
-	SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system()), (SELECT oid::bigint FROM pg_database WHERE datname = current_database()),
+	SELECT pg_is_in_recovery(), ` + databaseSQL + `,
 		greatest((SELECT received_tli FROM pg_stat_wal_receiver), (SELECT timeline_id FROM pg_control_checkpoint()), (SELECT min_recovery_end_timeline FROM pg_control_recovery())),
 		coalesce(pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0'), 0)::bigint`
 

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/money"
 )
@@ -79,4 +80,20 @@ func Value[T any](e *Env, sql string, args ...any) T {
 		e.T.Fatalf("%s: %v", sql, err)
 	}
 	return v
+}
+
+// Map reads the rows of a query of two columns, the second by the first.
+func Map[K comparable, V any](e *Env, sql string, args ...any) map[K]V {
+	e.T.Helper()
+	rows, err := e.Pool.Query(context.Background(), sql, args...)
+	must(e.T, err)
+	m := map[K]V{}
+	var k K
+	var v V
+	_, err = pgx.ForEachRow(rows, []any{&k, &v}, func() error {
+		m[k] = v
+		return nil
+	})
+	must(e.T, err)
+	return m
 }

@@ -5,22 +5,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ajo/internal/metrics"
+	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
 )
 
 // ended reads ajo_transfers_ended_total of this process, over all ends.
-func ended(t *testing.T) (n float64) {
+func ended(t *testing.T) (n int) {
 	t.Helper()
-	all, err := metrics.Gatherer().Gather()
-	require.NoError(t, err)
-	for _, f := range all {
-		if f.GetName() == "ajo_transfers_ended_total" {
-			for _, m := range f.GetMetric() {
-				n += m.GetCounter().GetValue()
-			}
-		}
+	for _, of := range testenv.Metric(t, "ajo_transfers_ended_total") {
+		n += of
 	}
 	return n
 }
