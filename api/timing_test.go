@@ -49,7 +49,7 @@ func TestKnownEmailsTakeTheSameTime(t *testing.T) {
 	}
 	secret.CheapHashes(false) // what is measured; no other test runs meanwhile
 	t.Cleanup(func() { secret.CheapHashes(true) })
-	w := setup(t)
+	w := newWorld(t)
 	seed := uint64(20261121)
 	if v := os.Getenv("AJO_SEED"); v != "" {
 		s, err := strconv.ParseUint(v, 10, 64)

@@ -18,7 +18,6 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
-	"ajo/internal/provider/nomba"
 	"ajo/internal/retry"
 	"ajo/internal/secret"
 	"ajo/internal/spec"
@@ -96,7 +95,7 @@ func alone(t testing.TB) *bundle {
 }
 
 func (b *bundle) service(production bool) *account.Service {
-	client := testenv.BankClient(b.T, b.bank, b.Clock, func(o *nomba.Options) { o.Timeout = 5 * time.Second })
+	client := testenv.BankClient(b.T, b.bank, b.Clock)
 	return account.New(account.Options{Pool: b.Pool, Bank: client, Box: b.box, Clock: b.Clock, Production: production})
 }
 

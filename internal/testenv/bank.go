@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"testing"
+	"time"
 
 	"ajo/internal/clock"
 	"ajo/internal/fakebank"
@@ -26,12 +27,12 @@ func StartBank(t testing.TB, o fakebank.Options) *fakebank.Bank {
 }
 
 // BankClient speaks to a fake bank as the service does, but neither limits its calls nor, unless
-// change says so, repeats them.
+// change says so, repeats them. It waits long for an answer: a busy machine is no silent bank.
 func BankClient(t testing.TB, bank *fakebank.Bank, c clock.Clock, change ...func(*nomba.Options)) *nomba.Client {
 	t.Helper()
 	o := nomba.Options{
 		URL: bank.URL(), AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		Clock: c, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1,
+		Clock: c, Timeout: time.Minute, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1,
 	}
 	for _, f := range change {
 		f(&o)

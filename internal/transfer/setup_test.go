@@ -79,7 +79,7 @@ func (b *bundle) anotherAccount(t *testing.T) *bundle {
 // newClient is the real adapter, which gives the bank so much time for an answer to a payout.
 func (b *bundle) newClient(payTimeout time.Duration) *nomba.Client {
 	b.T.Helper()
-	return testenv.BankClient(b.T, b.bank, b.Clock, func(o *nomba.Options) { o.Timeout, o.PayTimeout = 5*time.Second, payTimeout })
+	return testenv.BankClient(b.T, b.bank, b.Clock, func(o *nomba.Options) { o.PayTimeout = payTimeout })
 }
 
 // service is another instance of the use cases, as another process has them.
