@@ -139,6 +139,30 @@ func TestFilteredListsReadABoundedPart(t *testing.T) {
 			require.InDelta(t, w.listRows()/pg.ScanLimit, pages, 1, path)
 		}
 	})
+
+	t.Run("others' rows do not push out an account's or a tenant's own", func(t *testing.T) {
+		other := w.Tenant()
+		w.oldTransfer(m.id, quiet, "1")
+		w.oldTransfer(other, w.Account(other, "other"), "2")
+		require.Len(t, w.read(m.withSession(), "/auth/transfers?accountRef=quiet").list("transfers"), 1)
+		theirs, _, err := w.opts.Transfers.Records(ctx, transfer.RecordFilter{TenantID: other}, r)
+		require.NoError(t, err)
+		require.Len(t, theirs, 1)
+	})
+}
+
+// oldTransfer inserts a transfer from before all that fillLists made.
+func (w *world) oldTransfer(tenant, account uuid.UUID, digit string) {
+	w.T.Helper()
+	require.NoError(w.T, pg.InTx(w.T.Context(), w.Pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(w.T.Context(), `SET LOCAL session_replication_role = replica`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(w.T.Context(), `
+			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, created_at, updated_at)
+			VALUES (('01800000-0000-7000-8000-00000000000' || $3)::uuid, $1, $2, 'AJO' || repeat('f', 31) || $3, 'success', 1, '058', '0123456789', 1, $4, $4)`, tenant, account, digit, w.Clock.Now())
+		return err
+	}))
 }
 
 // listRows is how many rows each list has: three times what a page looks at, or as many as are

@@ -75,7 +75,7 @@ func readCharges(ctx context.Context, tx pg.Tx, entries map[entryKey]*stored) er
 	list, err := pg.Collect(ctx, tx, scanStored, storedSQL, groups)
 	slices.SortFunc(list, func(a, b *stored) int { return pg.CompareIDs(a.ID, b.ID) })
 	for _, c := range list {
-		if c.Direction == Debit && c.ReversalOf == nil {
+		if c.Direction == Debit {
 			c.charges = of[c.TransactionGroupID]
 			c.charges.charged = append(c.charges.charged, c)
 			entries[entryKey{c.TransactionGroupID, Debit}] = c

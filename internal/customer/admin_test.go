@@ -185,6 +185,10 @@ func TestTiersAndStatuses(t *testing.T) {
 		require.Equal(t, []any{step.changed, step.tier, step.status}, []any{changed, c.KYCTier, c.KYCStatus})
 		require.Equal(t, c, b.get(id))
 	}
+	b.Exec(`UPDATE customers SET kyc_tier = 2 WHERE id = $1`, id)
+	c, _, err := b.SetTier(b.ctx, id, 1, byHand)
+	require.NoError(t, err, "a tier that no approval stands behind can be taken away")
+	require.Equal(t, 1, c.KYCTier)
 	for _, step := range []struct {
 		to      Status
 		changed bool
@@ -200,7 +204,7 @@ func TestTiersAndStatuses(t *testing.T) {
 	require.NoError(t, err)
 	records, _, err := audit.List(b.ctx, b.Pool, audit.Filter{Target: "customer:" + id.String()}, page.Request{Limit: 10})
 	require.NoError(t, err)
-	require.Len(t, records, 5, "what changed, once each")
+	require.Len(t, records, 6, "what changed, once each")
 	_, _, err = b.SetTier(b.ctx, uuid.New(), 1, byHand)
 	require.ErrorIs(t, err, ErrNotFound)
 	_, _, err = b.SetStatus(b.ctx, uuid.New(), Active, byHand)

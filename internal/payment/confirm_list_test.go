@@ -91,7 +91,7 @@ func TestManyAreConfirmedByTheList(t *testing.T) {
 		`SELECT string_agg(status, ' ' ORDER BY status) FROM ledger_entries WHERE status <> 'confirmed'`))
 }
 
-// wrongList is a bank whose list has another fee than its record of the payment.
+// wrongList is a bank whose list has another fee or status than its record of the payment.
 type wrongList struct {
 	provider.Bank
 	ids []string
@@ -100,8 +100,12 @@ type wrongList struct {
 func (b wrongList) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
 	p, err := b.Bank.Transactions(ctx, from, to, cursor)
 	for i, t := range p.Transactions {
-		if slices.Contains(b.ids, t.ID) {
+		switch at := slices.Index(b.ids, t.ID); {
+		case at < 0:
+		case at%2 == 0:
 			p.Transactions[i].Fee = money.Must("1.00")
+		default:
+			p.Transactions[i].Status = []provider.Status{provider.Failed, provider.Refunded, provider.Pending}[at%3]
 		}
 	}
 	return p, err

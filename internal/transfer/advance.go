@@ -186,12 +186,6 @@ func (s *Service) keepLease(ctx context.Context, st *claimed) *work.Kept {
 // the reference, its not finding it means nothing, however often it is asked: it is asked on.
 func (s *Service) handleUnknown(ctx context.Context, st *claimed) error {
 	n := st.Unknown + 1
-	if !st.Acknowledged && !st.Early && st.payment == "" && st.Attempts < MaxAttempts && n >= resubmitAfter {
-		var err error
-		if st.payment, err = s.atBank(ctx, st); err != nil {
-			return s.postpone(ctx, st, true, err)
-		}
-	}
 	switch {
 	case st.Acknowledged:
 		if n >= resubmitAfter {
@@ -203,14 +197,26 @@ func (s *Service) handleUnknown(ctx context.Context, st *claimed) error {
 		return s.conclude(ctx, st, outcome{EventReject, bySilence, "the bank knows of no submission, and has taken back the payment that it refunds", reasonTakenBack})
 	case st.payment != "":
 		return s.postpone(ctx, st, true, errRecalled)
-	case st.Attempts < MaxAttempts && n >= resubmitAfter && st.frozen != nil:
-		return s.postpone(ctx, st, true, errFrozen)
 	case st.Attempts < MaxAttempts && n >= resubmitAfter:
-		return s.submit(ctx, st)
+		return s.resubmit(ctx, st)
 	case st.Attempts >= MaxAttempts && n >= giveUpAfter:
 		return s.conclude(ctx, st, outcome{EventReject, bySilence, fmt.Sprintf("%d submissions, and the bank knows of none", st.Attempts), reasonNotMade})
 	}
 	return s.postpone(ctx, st, true, fmt.Errorf("the bank does not know the reference after submission %d", st.Attempts))
+}
+
+// resubmit submits a transfer again, unless it is frozen, or the bank has taken back, or may yet
+// take back, the payment that it refunds.
+func (s *Service) resubmit(ctx context.Context, st *claimed) (err error) {
+	switch st.payment, err = s.atBank(ctx, st); {
+	case err != nil:
+		return s.postpone(ctx, st, true, err)
+	case st.payment != "":
+		return s.handleUnknown(ctx, st)
+	case st.frozen != nil:
+		return s.postpone(ctx, st, true, errFrozen)
+	}
+	return s.submit(ctx, st)
 }
 
 // applyRecord acts on the bank's own record of the transfer. A record of another reference is no

@@ -155,6 +155,7 @@ func TestRefundRefusals(t *testing.T) {
 	_, noName := b.received("6.00", &ledger.Sender{AccountNumber: "0123456789", BankCode: "058"})
 	_, noBank := b.received("6.00", &ledger.Sender{Name: "Amina Bello", AccountNumber: "0123456789"})
 	_, badAccount := b.received("6.00", &ledger.Sender{Name: "Amina Bello", AccountNumber: "01234", BankCode: "058"})
+	_, badCode := b.received("6.00", &ledger.Sender{Name: "Amina Bello", AccountNumber: "0123456789", BankCode: "GTB"})
 	_, byHand := b.received("6.00", nil) // confirmed by a person
 	reversed := b.credit("7.00")
 	b.move(reversed, ledger.EventReverse)
@@ -181,6 +182,7 @@ func TestRefundRefusals(t *testing.T) {
 		{noName, "1.00", transfer.ErrNoSender},
 		{noBank, "1.00", transfer.ErrNoSender},
 		{badAccount, "1.00", transfer.ErrNoSender},
+		{badCode, "1.00", transfer.ErrNoSender},
 		{byHand, "1.00", transfer.ErrNoRecord},
 		{entry, "99.01", transfer.ErrRefundAmount},
 	} {

@@ -16,6 +16,7 @@ import (
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // endpoint gives the tenant an endpoint with a secret of its own, which is returned.
@@ -198,6 +199,21 @@ func TestRemovedEndpoint(t *testing.T) {
 	}
 	require.Equal(t, 1, ended)
 	require.True(t, now.Equal(b.Clock.Now()))
+}
+
+// A worker that comes back after its lease leaves a removed endpoint's delivery to who has it now.
+func TestRemovedEndpointAfterTheLease(t *testing.T) {
+	b := setup(t)
+	e, _ := b.endpoint("https://example.com/own", "{payment.received}")
+	ids := b.queue(b.fanned(""))
+	b.Exec(`UPDATE webhook_endpoints SET removed_at = $2, secret = NULL WHERE id = $1`, e, b.Clock.Now())
+	late := b.Claim(b.ctx, ids)[0]
+	b.Clock.Advance(work.Term + time.Second)
+	holder := b.another(Options{}, safehttp.Options{}).Claim(b.ctx, ids)[0]
+	require.NoError(t, late(b.ctx))
+	require.Equal(t, Pending, b.get(ids[0]).Status)
+	require.ErrorIs(t, holder(b.ctx), errRemoved)
+	require.Equal(t, Dead, b.get(ids[0]).Status)
 }
 
 // An endpoint that gets another URL between two attempts is called there, and its delivery says so.
