@@ -11,7 +11,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// BookTransfer asks to move money from one account of a tenant to another one of it.
+// BookTransfer asks to move money from one account of a tenant to another account of the same
+// tenant.
 type BookTransfer struct {
 	ID        uuid.UUID // the group of both entries; a second one of the same id is refused by the schema
 	From, To  uuid.UUID
@@ -19,12 +20,13 @@ type BookTransfer struct {
 	Narration string
 }
 
-// The locks are taken before it begins, so it sees the row and its holds as they stay.
+// The locks are taken before it begins, so the row and its holds do not change after it has read
+// them.
 var availableSQL = `SELECT ` + Available("false", "$2") + ` FROM ledger_balances b WHERE b.account_id = $1`
 
-// PostBookTransfer posts the debit and the credit of a book transfer, both confirmed. It takes
-// [Available] money alone, else [ErrInsufficientFunds]: so every debit that stood before is covered
-// after it as it was, and what the bank may still take back has not moved on.
+// PostBookTransfer posts the debit and the credit of a book transfer, both confirmed. It takes only
+// [Available] money, or fails with [ErrInsufficientFunds]. So it takes the cover of no earlier
+// debit, and money that the bank may still take back is not moved on.
 func PostBookTransfer(ctx context.Context, tx pg.Tx, now time.Time, b BookTransfer) (debit, credit Entry, err error) {
 	locked, err := lockTotals(ctx, tx, []uuid.UUID{b.From, b.To})
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 )
 
 // The entries of an account form a chain: each one's hash covers the hash before it and all of its
-// own fields but the status, so that an entry cannot be altered, removed, added or moved without
-// every later hash, and the head, being another. The head stands in the statement: whoever keeps
-// one can tell later whether the history up to it is still the same.
+// own fields except the status. So an entry cannot be altered, removed, added or moved without
+// changing every later hash, and the head. The statement shows the head: whoever keeps a statement
+// can check later whether the history up to it is unchanged.
 //
 // The form is fixed: a text is its length in bytes (32 bits, big-endian) and its UTF-8; an id its
 // 16 bytes; a number 64 bits, big-endian; a sum its decimal text, as on the wire; a time
-// microseconds since 1970; what may be absent has a byte before it, 1 if it is there and 0 if not;
-// the kind, which most do not have, is the last.
-// Whoever changes it gives it another tag, and the old entries keep theirs.
+// microseconds since 1970; an optional field has a byte before it, 1 if it is present and 0 if not;
+// the kind, which most entries lack, comes last. A change of the form needs a new tag; old entries
+// keep theirs.
 const (
 	chainTag = "ajo.ledger.chain.v1"
 	entryTag = "ajo.ledger.entry.v1"
 )
 
-// form is the bytes that a hash is taken of.
+// form holds the bytes that are hashed.
 type form []byte
 
 func (f *form) number32(n uint32) { *f = binary.BigEndian.AppendUint32(*f, n) }
@@ -48,7 +48,8 @@ func (f *form) sum() []byte {
 	return h[:]
 }
 
-// genesis is what the first entry of an account's chain follows. It binds the chain to the account.
+// genesis is the hash that precedes the first entry of an account's chain. It binds the chain to
+// the account.
 func genesis(account uuid.UUID) []byte {
 	var f form
 	f.text(chainTag)
@@ -90,7 +91,7 @@ func link(before []byte, r *row) []byte {
 	return f.sum()
 }
 
-// chain gives a new entry its place: the account's lock is held.
+// chain gives a new entry its place in the chain. The account must be locked.
 func (t *totals) chain(r *row) {
 	if t.Head == nil {
 		t.Head = genesis(t.AccountID)

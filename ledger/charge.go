@@ -11,8 +11,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// Charge is a movement between a tenant's account and a system account: what the tenant bears of
-// what the platform pays for it. It moves nothing in the wallet.
+// Charge is a movement between a tenant's account and a system account: the tenant's share of a
+// cost that the platform has paid. It does not change the wallet.
 type Charge struct {
 	AccountID uuid.UUID
 	Amount    money.Amount // debited; below zero: given back
@@ -27,7 +27,7 @@ type Charge struct {
 
 var availableOfSQL = `SELECT b.account_id, ` + Available("false", "$2") + ` FROM ledger_balances b WHERE b.account_id = ANY($1)`
 
-// readAvailable reads what is available on accounts, whose balances are locked.
+// readAvailable reads what is available on accounts. Their balances must be locked.
 func readAvailable(ctx context.Context, tx pg.Tx, accounts []uuid.UUID, now time.Time) (map[uuid.UUID]money.Amount, error) {
 	rows, err := tx.Query(ctx, availableOfSQL, accounts, now)
 	if err != nil {
@@ -44,9 +44,8 @@ func readAvailable(ctx context.Context, tx pg.Tx, accounts []uuid.UUID, now time
 }
 
 // PostCharges posts charges, which stand at once, as if one after the other, and returns how much
-// of each was posted. A debit takes [Available] money alone, and no more than there is: so every
-// debit that stood before is covered after it as it was, and the balance does not fall below zero
-// for it.
+// of each was posted. A debit takes only [Available] money, and less than was asked if there is not
+// enough. So it takes the cover of no earlier debit, and does not bring the balance below zero.
 func PostCharges(ctx context.Context, tx pg.Tx, now time.Time, charges []Charge) ([]money.Amount, error) {
 	if len(charges) == 0 {
 		return nil, nil
@@ -59,7 +58,7 @@ func PostCharges(ctx context.Context, tx pg.Tx, now time.Time, charges []Charge)
 	if err != nil {
 		return nil, err
 	}
-	// The locks are taken, so it sees the rows and their holds as they stay.
+	// The locks are taken, so the rows and their holds do not change after they are read.
 	available, err := readAvailable(ctx, tx, ids, now)
 	if err != nil {
 		return nil, err

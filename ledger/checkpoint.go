@@ -56,9 +56,9 @@ var saveCheckpoints = `
 			open_seqs = excluded.open_seqs, verified_at = excluded.verified_at
 		WHERE c.verified_at < excluded.verified_at`
 
-// Save stores how far the report verified each account, if nothing was found. As long as anything
-// is wrong the next run reads the same again, so that no finding is forgotten. All checkpoints move
-// in one transaction; one that a run of a later moment has moved stays.
+// Save stores how far the report verified each account, if nothing was found. While anything is
+// wrong, the next run reads the same entries again, so that no finding is forgotten. All
+// checkpoints move in one transaction; one that a run with a later snapshot has moved stays.
 func (r *Report) Save(ctx context.Context, pool *pg.Pool) error {
 	if len(r.Findings) > 0 || len(r.moved) == 0 {
 		return nil

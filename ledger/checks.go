@@ -2,10 +2,10 @@ package ledger
 
 import "ajo/internal/pg"
 
-// What the reading of the entries cannot see by itself. Each query returns (subject, detail) of the
-// rows that are wrong.
+// Checks that reading the entries one by one does not cover. Each query returns (subject, detail)
+// of the rows that are wrong.
 
-// reviewsSQL reads all entries that ever were under review, by their index: they are few.
+// reviewsSQL reads all entries that have ever been under review, by their index; there are few.
 const reviewsSQL = `
 		SELECT e.id::text, format('%s, under review from number %s to %s', e.status, coalesce(e.review_from_seq::text, 'none'), coalesce(e.review_to_seq::text, 'none'))
 		FROM ledger_entries e JOIN ledger_balances b USING (account_id)
@@ -14,7 +14,7 @@ const reviewsSQL = `
 			OR (e.review_to_seq IS NOT NULL AND (e.review_from_seq IS NULL OR e.status = 'provisional'))
 			OR e.review_from_seq < e.seq OR e.review_to_seq < e.review_from_seq OR e.review_to_seq > b.last_seq)`
 
-// pairs are the checks of reversed entries: of those that $1 names, or of all where it is NULL.
+// pairs are the checks of reversed entries: those that $1 names, or all if it is NULL.
 var pairs = []struct{ name, sql string }{
 	{CheckReversed, `
 		SELECT e.id::text, 'reversed, but has no reversal entry'
@@ -40,7 +40,7 @@ const allDaysSQL = `
 		FROM kept k FULL JOIN said s USING (tenant_id, day)
 		WHERE (coalesce(k.money_in, 0), coalesce(k.money_out, 0)) IS DISTINCT FROM (coalesce(s.money_in, 0), coalesce(s.money_out, 0))`
 
-// contraSidesSQL are the other sides of the entries whose other side is not the provider float.
+// contraSidesSQL selects the contra sides of entries, except the provider float's.
 const contraSidesSQL = `
 			SELECT s.id AS tenant_id, CASE e.direction WHEN 'credit' THEN 'debit' ELSE 'credit' END AS direction, e.amount, e.status, e.created_at
 			FROM ledger_entries e JOIN system_accounts s ON s.name = e.contra WHERE e.contra <> 'provider_float'`

@@ -13,8 +13,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// days is what one transaction adds to the sums by day: of each tenant's entries that are in its
-// balance.
+// days is what one transaction adds to the sums by day, which count the entries that are in each
+// tenant's balance.
 type days map[dayKey]*dayRow
 
 // dayKey is a tenant's day in Lagos, as 2026-01-30.
@@ -33,7 +33,7 @@ type dayRow struct {
 
 func inBalance(s Status) bool { return s == Provisional || s == Confirmed }
 
-// post counts a new entry. A reversal is in no sum: its original leaves its own day.
+// post counts a new entry. A reversal is in no sum: instead, its original is taken out of its day.
 func (d days) post(r *row) {
 	if inBalance(r.Status) {
 		d.add(r.TenantID, r.Contra, r.CreatedAt, r.Direction, r.Amount)
@@ -51,8 +51,8 @@ func (d days) carry(tenant uuid.UUID, e *stored, to Status) {
 	}
 }
 
-// add counts an entry on its own side, and on the other one where that is not the provider float,
-// which is the other side of nearly all.
+// add counts an entry on its own side, and on the contra side unless that is the provider float, as
+// it is for nearly all entries.
 func (d days) add(tenant uuid.UUID, contra SystemAccount, posted time.Time, direction Direction, amount money.Amount) {
 	d.count(tenant, posted, direction, amount)
 	if contra != "" && contra != ProviderFloat {
@@ -72,8 +72,8 @@ func (d days) count(tenant uuid.UUID, posted time.Time, direction Direction, amo
 	}
 }
 
-// daysSQL takes the first slot that no other transaction has, beginning with the connection's own;
-// where there is none, that one.
+// daysSQL takes the first slot that no other transaction has, starting at the connection's own; if
+// there is none, it waits for that one.
 var daysSQL = `
 		INSERT INTO ledger_days AS d (tenant_id, day, slot, money_in, money_out)
 		SELECT tenant, day::date, coalesce((

@@ -14,20 +14,20 @@ import (
 	"ajo/internal/pg"
 )
 
-// Limits of tiers bound the money that comes in to the accounts of a customer. What is above one is
-// posted all the same, as it is already here, and held: by a hold of the source [HeldByLimit],
+// Limits of tiers bound the money that comes in to the accounts of a customer. Money above a limit
+// is posted all the same, since it has arrived, and held by a hold of the source [HeldByLimit],
 // placed in the transaction that posts the credit, whose reason names the limit. It ends when a
 // higher tier allows its money ([ApplyTier]), when an operator releases it, and when its credit
-// leaves the balance; a credit that returns there is looked at anew. Everything happens under the
-// lock of the account's balance.
+// leaves the balance; a credit that returns to the balance is checked again. Everything happens
+// under the lock of the account's balance.
 
-// tier is what an account's tenant has set for the tier of its customer.
+// tier holds the limits that are set for the tier of an account's customer.
 type tier struct {
 	Number                int
 	Deposit, Day, Balance *money.Amount // nil: no limit
 }
 
-// deposits is what the limits of one account's tier go by.
+// deposits is what the limits of one account's tier are compared with.
 type deposits struct {
 	tier tier
 	days map[string]*money.Amount // what was allowed of each day's deposits, before this transaction
@@ -58,8 +58,8 @@ type arrival struct {
 	kept    money.Amount // of it, after what the platform takes
 }
 
-// readTiers reads what the limits of the credits' accounts go by. Accounts of tenants without
-// limits are not in it.
+// readTiers reads what the limits of the credits' accounts are compared with. It leaves out
+// accounts of tenants without limits.
 func readTiers(ctx context.Context, tx pg.Tx, now time.Time, credits []arrival) (map[uuid.UUID]*deposits, error) {
 	accounts, days := make([]uuid.UUID, len(credits)), make([]string, len(credits))
 	for i, c := range credits {
@@ -84,8 +84,8 @@ func readTiers(ctx context.Context, tx pg.Tx, now time.Time, credits []arrival) 
 	return out, err
 }
 
-// allows is how much of up to amount the limits leave room for, when so much of the deposit was
-// allowed before, and which limit bounds it. Zero limits bound too; what is left is never below
+// allows returns how much of amount the limits leave room for, given how much of the deposit was
+// allowed before, and which limit bounds it. A limit of zero bounds too; the result is never below
 // zero.
 func (x tier) allows(amount, before, day, free money.Amount) (allowed money.Amount, reason string) {
 	allowed = amount
@@ -172,8 +172,8 @@ func (o *overs) place(t *totals, e *Entry, amount money.Amount, by Policy, now t
 	o.hold(t, amount, e.Status)
 }
 
-// arrive looks at credits that have come into their accounts' balances, each after those before it.
-// Their totals count them already.
+// arrive applies the limits to credits that have come into their accounts' balances, one after the
+// other. The totals already include them.
 func (o *overs) arrive(ctx context.Context, tx pg.Tx, b book, now time.Time, credits []arrival) error {
 	if len(credits) == 0 {
 		return nil
@@ -182,7 +182,7 @@ func (o *overs) arrive(ctx context.Context, tx pg.Tx, b book, now time.Time, cre
 	if err != nil || len(tiers) == 0 {
 		return err
 	}
-	coming := map[uuid.UUID]money.Amount{} // in the totals, and not looked at yet
+	coming := map[uuid.UUID]money.Amount{} // in the totals, but not checked yet
 	for _, c := range credits {
 		coming[c.account] = coming[c.account].Add(c.kept)
 	}
@@ -236,9 +236,9 @@ type heldOf struct {
 	Source  HoldSource
 }
 
-// uncountedSQL names credits that no limit has looked at: their tenant had none when they last came
-// to what limits look at (by their posting, a release of their policy, or a person's confirmation),
-// or a policy held them until they went back to their senders.
+// uncountedSQL selects credits that no limit has counted: their tenant had no limits when they last
+// came into what limits count (when they were posted, their policy's hold was released, or a person
+// confirmed them), or a policy held them until they were refunded.
 const uncountedSQL = `
 		SELECT e.id FROM ledger_entries e
 		LEFT JOIN LATERAL (SELECT h.left_with, h.ended_at, h.source FROM holds h
@@ -247,7 +247,7 @@ const uncountedSQL = `
 				CASE WHEN e.review_from_seq IS NOT NULL THEN e.confirmed_at END, CASE WHEN h.source <> 'limit' THEN h.ended_at END))
 			OR coalesce(h.left_with, false))`
 
-// uncounted is which of the credits no limit has looked at.
+// uncounted returns which of the credits no limit has counted.
 func uncounted(ctx context.Context, tx pg.Tx, credits []arrival) (map[uuid.UUID]bool, error) {
 	if len(credits) == 0 {
 		return nil, nil
@@ -264,8 +264,7 @@ func uncounted(ctx context.Context, tx pg.Tx, credits []arrival) (map[uuid.UUID]
 }
 
 // follow ends the holds of credits that have left their accounts' balances, and takes what was
-// allowed of them out of their days. Of those that are confirmed, what is held is no longer
-// provisional.
+// allowed of them out of their days. What is held of confirmed credits is no longer provisional.
 func (o *overs) follow(ctx context.Context, tx pg.Tx, b book, left, confirmed []arrival) error {
 	var entries []uuid.UUID
 	for _, list := range [][]arrival{left, confirmed} {
@@ -297,7 +296,7 @@ func (o *overs) follow(ctx context.Context, tx pg.Tx, b book, left, confirmed []
 	for _, c := range left {
 		t, h := b.totals[c.account], held[c.entry.ID]
 		switch h.Source {
-		case HeldByPolicy, HeldForRefund: // of which no limit has allowed anything
+		case HeldByPolicy, HeldForRefund: // no limit has allowed any of it
 			o.left = append(o.left, h.ID)
 		case HeldByLimit:
 			o.ended = append(o.ended, h.ID)
@@ -377,7 +376,7 @@ func (o *overs) queue(batch *pgx.Batch, now time.Time) {
 	}
 }
 
-// limited is an open hold of a limit, with its credit and what the limits say now.
+// limited is an open hold of a limit, with its credit and what the limits allow now.
 type limited struct {
 	heldOf
 	Credit  money.Amount
@@ -385,12 +384,12 @@ type limited struct {
 	Created time.Time
 }
 
-// ApplyTier releases what the tier that a customer has by now allows of the money that limits of
-// its tiers hold, oldest first, and returns the accounts that it released money of. What is still
-// above a limit is held on, by a new hold. It comes after the change of the tier, in its
-// transaction, and locks the balances of all accounts of the customer, in the order of their ids:
-// so a credit that was posted by the old tier is seen, and one that waits for the lock goes by the
-// new one. For a tenant without limits it does nothing.
+// ApplyTier releases, oldest first, the money that limits hold and a customer's new tier allows,
+// and returns the accounts on which it released money. What is still above a limit stays held, by a
+// new hold. It runs after the change of the tier, in the same transaction, and locks the balances
+// of all accounts of the customer, in the order of their ids: so a credit that was posted by the
+// old tier is seen, and one that waits for the lock is posted by the new one. For a tenant without
+// limits it does nothing.
 func ApplyTier(ctx context.Context, tx pg.Tx, now time.Time, customer uuid.UUID) (released []uuid.UUID, err error) {
 	accounts, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `
 		SELECT a.id FROM accounts a WHERE a.customer_id = $1 AND EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = a.tenant_id) ORDER BY a.id`, customer)

@@ -24,7 +24,7 @@ type Filter struct {
 	From, To  time.Time // posted at or after From, and before To; zero: without that end
 	Direction Direction
 	Status    Status
-	// NewestFirst turns a page of the statement round. [Lines] are always oldest first.
+	// NewestFirst reverses the order of a page of the statement. [Lines] are always oldest first.
 	NewestFirst bool
 }
 
@@ -94,8 +94,8 @@ func (f Filter) count(ctx context.Context, q pg.Querier, account uuid.UUID) (*pa
 	return pg.Total(ctx, q, cut == 0, countSQL, account, begin, page.CountLimit+1, end, f.from(), f.to(), f.Direction, f.Status)
 }
 
-// clockSlack is by how much the order of an account's entries may disagree with their times. It
-// does so only after a clock that was far ahead was set right ([totals.dated]).
+// clockSlack is by how much the order of an account's entries may disagree with their times. They
+// disagree only after a clock that was far ahead has been corrected ([totals.dated]).
 const clockSlack = time.Hour
 
 // span returns places of the account that hold every entry of the filter's time between them: begin

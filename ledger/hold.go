@@ -21,10 +21,10 @@ type HoldStatus string
 const (
 	HoldOpen     HoldStatus = "open"
 	HoldReleased HoldStatus = "released"
-	HoldExpired  HoldStatus = "expired" // its time has come
+	HoldExpired  HoldStatus = "expired" // its until has passed
 )
 
-// HoldSource is whose hold it is.
+// HoldSource says what placed a hold.
 type HoldSource string
 
 // The sources.
@@ -64,8 +64,8 @@ var (
 	ErrHoldStatus   = errs.New(errs.Invalid, "status must be open, released or expired")
 )
 
-// Hold is money that a tenant has set aside on an account, that is above a limit, or that the
-// account's policy keeps. It stays in the balance.
+// Hold is money on an account that a tenant has set aside, that is above a limit, or that the
+// account's policy holds. It stays in the balance.
 type Hold struct {
 	ID         uuid.UUID    `json:"id"`
 	AccountRef string       `json:"accountRef"`
@@ -81,10 +81,10 @@ type Hold struct {
 	EndedAt    *time.Time   `json:"endedAt"`
 }
 
-// OnHold is what the holds that stand at the time now (as SQL) keep of an account, as SQL on its
-// row b of ledger_balances. The row's sum is that of the open holds; only when the time of one has
-// come is their table read. Both must be of one snapshot: whoever has waited for the row's lock
-// calls endHolds instead.
+// OnHold is, as SQL, the sum of the holds that stand at the time now (SQL too) on an account, whose
+// row of ledger_balances is b. The row has the sum of the open holds; their table is read only if
+// one of them has passed its until. Both must be read in one snapshot: a caller that has waited for
+// the row's lock calls endHolds instead.
 func OnHold(now string) string {
 	return `CASE WHEN b.held IS NULL THEN 0 WHEN b.held_until <= ` + now + ` THEN b.held - (
 			SELECT coalesce(sum(h.amount), 0) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until <= ` + now + `) ELSE b.held END`
@@ -96,12 +96,12 @@ type NewHold struct {
 	Amount      money.Amount // above zero
 	Reason      string
 	Until       *time.Time // after the time of placing; nil: until it is released
-	Provisional bool       // money that is not confirmed may be held, as settlements may take it
+	Provisional bool       // unconfirmed money may be held, as settlements may take it
 }
 
-// PlaceHold holds money of an account if so much of it is available, under the account's lock, so
-// that of holds and settlements at once only those go through that are covered together.
-// [ErrInsufficientFunds].
+// PlaceHold holds money of an account if that much is available. It does so under the account's
+// lock, so that simultaneous holds and settlements succeed only as far as the account covers them
+// together. [ErrInsufficientFunds].
 func PlaceHold(ctx context.Context, tx pg.Tx, now time.Time, n NewHold) (Hold, error) {
 	id := uuid.Must(uuid.NewV7())
 	b, err := lockTotals(ctx, tx, []uuid.UUID{n.AccountID})
@@ -133,13 +133,13 @@ var placeSQL = `
 		UPDATE ledger_balances b SET held = coalesce(b.held, 0) + $2, held_until = least(b.held_until, $3)
 		WHERE b.account_id = $1 AND ` + Available("$4", "$5") + ` >= $2`
 
-// ReleaseHold ends an open hold of the tenant's own: of callers at once, one does.
+// ReleaseHold ends an open hold of the tenant's own. Of simultaneous callers, one succeeds.
 // [ErrHoldNotFound], [ErrHoldEnded], [ErrHoldOfLimit].
 func ReleaseHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid.UUID) (Hold, error) {
 	return releaseHold(ctx, tx, now, tenantID, id, false)
 }
 
-// ReleaseAnyHold is [ReleaseHold] for operators: also of a limit, and of any tenant.
+// ReleaseAnyHold is [ReleaseHold] for operators: for holds of limits too, and for any tenant.
 func ReleaseAnyHold(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID) (Hold, error) {
 	tenantID, err := ownerOfHold(ctx, tx, id)
 	if err != nil {
@@ -148,7 +148,7 @@ func ReleaseAnyHold(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID) 
 	return releaseHold(ctx, tx, now, tenantID, id, true)
 }
 
-// FindAnyHold is [FindHold] for operators: of any tenant.
+// FindAnyHold is [FindHold] for operators: for any tenant.
 func FindAnyHold(ctx context.Context, q pg.Querier, now time.Time, id uuid.UUID) (Hold, error) {
 	tenantID, err := ownerOfHold(ctx, q, id)
 	if err != nil {
@@ -197,7 +197,7 @@ func releaseHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid
 	return FindHold(ctx, tx, now, tenantID, id)
 }
 
-// endHoldsSQL ends the hold $3, and the open holds of the accounts whose time has come by $2.
+// endHoldsSQL ends the hold $3, and the accounts' open holds whose until is at or before $2.
 const endHoldsSQL = `
 		WITH ended AS (
 			UPDATE holds SET status = CASE WHEN until <= $2 THEN 'expired' ELSE 'released' END, ended_at = CASE WHEN until <= $2 THEN until ELSE $2 END
@@ -210,7 +210,7 @@ const endHoldsSQL = `
 			FROM ended h LEFT JOIN ledger_entries c ON c.id = ANY(ARRAY[h.entry_id]) GROUP BY 1) e WHERE b.account_id = e.account_id
 		RETURNING b.account_id, b.held, b.held_until`
 
-// endHolds ends the holds of locked accounts whose time has come. Where there are none it runs no
+// endHolds ends the holds of locked accounts whose until has passed. If there are none, it runs no
 // statement.
 func (b book) endHolds(ctx context.Context, tx pg.Tx, now time.Time) error {
 	var due []uuid.UUID
@@ -274,7 +274,7 @@ func toHold(r pgx.CollectableRow) (Hold, error) {
 	return h, err
 }
 
-// holdsSQL compares what the balances keep of holds with the open ones.
+// holdsSQL compares the sums of holds in the balances with the open holds.
 const holdsSQL = `
 		WITH h AS (
 			SELECT h.account_id, sum(h.amount) AS held, min(h.until) AS until, coalesce(sum(h.amount) FILTER (WHERE h.source <> 'tenant'), 0) AS over,

@@ -46,7 +46,7 @@ func ListHolds(ctx context.Context, q pg.Querier, now time.Time, f HoldFilter, r
 		SELECT `+holdColumns+`, t.name`+openHolds+` AND h.id < @before AND h.id >= @floor ORDER BY h.id DESC LIMIT @limit`, f.args(now))
 }
 
-// HoldSum is what is held of a tenant's money by one source.
+// HoldSum is the sum that one source holds of a tenant's money.
 type HoldSum struct {
 	TenantID   uuid.UUID
 	TenantName string

@@ -1,16 +1,16 @@
 // Package ledger owns the entries, the running totals and the statements, and all their SQL.
 //
-// What always holds: an entry never changes but for its status, which moves along [Transitions],
-// and what belongs to that: when it was confirmed, its review, and who paid by the bank's record
-// (also [RecordSender]); balance = total credits − total debits; the balance, the statement's
-// totals and the sum over the entries agree at every commit; each entry has two sides, its account
-// and a [SystemAccount], which is the provider float of nearly all, so the book sums to zero; each
-// entry's hash covers the one before. The schema enforces what it can see. (Specification, "Ledger
-// entry", "Statement line"; decisions, "Ledger".)
+// What always holds: of an entry only the status changes, along [Transitions], and with it the time
+// of its confirmation, its review, and the payer by the bank's record (also [RecordSender]);
+// balance = total credits − total debits; the balance, the statement's totals and the sum over the
+// entries agree at every commit; each entry has two sides, its account and a [SystemAccount]
+// (nearly always the provider float), so the book sums to zero; each entry's hash covers the one
+// before. The schema enforces what it can see. (Specification, "Ledger entry", "Statement line";
+// decisions, "Ledger".)
 //
-// Every change to an account's entries that its balance shows happens under the lock of its row in
-// ledger_balances. (The confirmation of a debit shows in no balance: [ConfirmDebits].) For its
-// place among other locks see docs/architecture.md, Lock order.
+// Every change to an account's entries that affects its balance is made under the lock of its row
+// in ledger_balances. (Confirming a debit affects no balance: [ConfirmDebits].) For its place among
+// other locks see docs/architecture.md, Lock order.
 package ledger
 
 import (
@@ -67,8 +67,7 @@ const (
 )
 
 // Transitions is the entry's state machine. A debit is never held: that would free money that may
-// be on its way out. A confirmed credit is reversed by a recall alone, which stands in the table
-// recalls.
+// be on its way out. A confirmed credit is reversed only by a recall, a row of the table recalls.
 var Transitions = fsm.New("Ledger entry",
 	fsm.Row[Status, Event]{From: fsm.Start, Event: EventPost, To: Provisional},
 	fsm.Row[Status, Event]{From: Provisional, Event: EventConfirm, To: Confirmed},
@@ -139,21 +138,21 @@ type Posting struct {
 	// the schema
 	TransactionGroupID uuid.UUID
 	TransferRef        *string
-	// of a credit: its tenant has limits of tiers, so a part of it may be held (deposit.go)
+	// for a credit: its tenant has tier limits, so a part of it may be held (deposit.go)
 	Tiered bool
-	// of a debit: the money has left already, so the balance is not checked and may fall below 0
+	// for a debit: the money has left already, so the balance is not checked and may fall below 0
 	AllowOverdraft bool
-	// of a debit: asked, when the money is there, whether it may leave; an error refuses this
-	// posting alone. nil: it may
+	// for a debit: called when the money is there, to decide whether it may leave; an error refuses
+	// this posting only. nil: it may
 	Allow func() error
-	// on the other side; empty: [ProviderFloat]. Another needs a Kind.
+	// the contra side; empty: [ProviderFloat]. Any other needs a Kind.
 	Contra SystemAccount
 	Kind   Kind
-	// of a payment: the price that holds for it; nil: none
+	// for a payment: the price that applies to it; nil: none
 	Price *uuid.UUID
-	// of a payment: how it is shared out once it is confirmed ([Split], as JSON); nil: it is not
+	// for a payment: how it is split once it is confirmed ([Split], as JSON); nil: it is not
 	Split *string
-	// of a payment: it is held, by its account's policy; nil: it is not
+	// for a payment: the account's policy holds it; nil: it does not
 	Policy *Policy
 	// debits of the same account that are posted right after it, or not at all
 	With []Posting

@@ -48,9 +48,9 @@ func LockBalances(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) error {
 	return err
 }
 
-// LockAvailable locks the balance of an account, after which nothing else changes what may leave it
-// until the transaction ends, and ends the holds whose time has come by now. Whoever decides by
-// several tables what may leave reads them after it. The caller takes no lock afterwards that
+// LockAvailable locks the balance of an account, so that nothing else changes what may leave it
+// until the transaction ends, and ends the holds whose until has passed. A caller that needs
+// several tables to decide what may leave reads them after this call, and then takes no lock that
 // comes before balances.
 func LockAvailable(ctx context.Context, tx pg.Tx, now time.Time, account uuid.UUID) error {
 	b, err := lockTotals(ctx, tx, []uuid.UUID{account})

@@ -19,7 +19,7 @@ type Move struct {
 	TransactionGroupID uuid.UUID
 	Direction          Direction
 	Event              Event
-	// of a confirmation by the bank's own record: whom that names as the payer; else nil
+	// for a confirmation by the bank's own record: the payer that it names; else nil
 	Sender *Sender
 }
 
@@ -45,17 +45,17 @@ type stored struct {
 	AccountID uuid.UUID
 	Contra    SystemAccount
 	Price     *uuid.UUID // of a payment's credit
-	Split     *string    // of a payment's credit, as JSON: how it is shared out once it is confirmed
+	Split     *string    // of a payment's credit, as JSON: how it is split once it is confirmed
 	charged   []*stored  // of a credit with a price: what the platform takes of it
 	charges   *stored    // of such a charge: the credit
-	// the account's last number, when this move puts the entry under review, or ends that
+	// the account's last number, if this move begins or ends the entry's review
 	reviewFrom, reviewTo *int64
 	record               *Sender // what this move brings
 }
 
-// MoveEntries applies the moves in order, in one transaction, and answers each. A move to reversed
-// also posts the reversal entry: opposite direction, same amount, itself reversed, pointing at the
-// original. What the platform takes of a payment moves with its credit.
+// MoveEntries applies the moves in order, in one transaction, and returns a result for each. A move
+// to reversed also posts the reversal entry: opposite direction, same amount, itself reversed,
+// pointing at the original. The platform's charges on a payment move with its credit.
 func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]Moved, error) {
 	if len(moves) == 0 {
 		return nil, nil
@@ -139,9 +139,9 @@ const confirmDebitsSQL = `
 	WHERE e.transaction_group_id = ANY(ARRAY[m.id]) AND CASE e.direction WHEN 'debit' THEN e.status = 'provisional' AND e.reversal_of IS NULL ELSE false END`
 
 // ConfirmDebits confirms the provisional debits of transaction groups: all of them or, with
-// [ErrMove], none. It moves no money: a debit left the balance when it was posted. So it takes no
-// lock of a balance, for which it would wait while settlements of these accounts are accepted. The
-// caller holds the settlements' items of work, so that nobody else moves their debits meanwhile.
+// [ErrMove], none. It moves no money: a debit left the balance when it was posted. So it locks no
+// balance, and need not wait while settlements of these accounts are accepted. The caller has
+// locked the settlements' items of work, so that nobody else moves their debits meanwhile.
 func ConfirmDebits(ctx context.Context, tx pg.Tx, groups []uuid.UUID) error {
 	if len(groups) == 0 {
 		return nil
@@ -153,8 +153,8 @@ func ConfirmDebits(ctx context.Context, tx pg.Tx, groups []uuid.UUID) error {
 	return err
 }
 
-// carry takes an entry's change of status into the totals, and returns the reversal entry when
-// there is one.
+// carry applies an entry's change of status to the totals, and returns the reversal entry if there
+// is one.
 func (t *totals) carry(e *stored, to Status, now time.Time) *row {
 	switch {
 	case e.Status != Provisional:
@@ -201,8 +201,8 @@ func groups(moves []Move) []uuid.UUID {
 
 // lockEntries locks the balances of the accounts that the moves' entries belong to (an entry's
 // account never changes), in the order of their ids, and then reads the entries, which nothing
-// changes meanwhile. Both statements go out together; the second begins, and looks, when the first
-// has all its locks.
+// changes meanwhile. Both statements are sent together; the second starts, with its own snapshot,
+// when the first has all its locks.
 func lockEntries(ctx context.Context, tx pg.Tx, moves []Move) (b book, entries map[entryKey]*stored, err error) {
 	var batch pgx.Batch
 	batch.Queue(selectTotals+`
@@ -247,7 +247,7 @@ type newStatus struct {
 	Session  *string `pg:"session"`
 	Name     *string `pg:"name"`
 	Bank     *string `pg:"bank"`
-	// of a credit that is confirmed; nil: as it was
+	// of a confirmed credit; nil: unchanged
 	ConfirmedAt *time.Time `pg:"confirmed_at"`
 }
 

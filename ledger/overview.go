@@ -14,7 +14,7 @@ import (
 // OverviewDays is how many days an [Overview] covers unless asked otherwise, today among them.
 const OverviewDays = 30
 
-// Overview is a tenant's money at one look. Its JSON form is a part of GET /auth/overview.
+// Overview is a summary of a tenant's money. Its JSON form is a part of GET /auth/overview.
 type Overview struct {
 	Currency    string       `json:"currency"`
 	Balance     money.Amount `json:"balance"`     // of all accounts
@@ -25,8 +25,8 @@ type Overview struct {
 	Days        []Day        `json:"days"` // oldest first, without a gap
 }
 
-// Review is what waits for a person's decision, and is in no balance until then: payments, and the
-// sum that they would bring after what the platform takes of them.
+// Review counts the payments that wait for a person's decision and are in no balance until then,
+// with the sum that they would add after the platform's charges.
 type Review struct {
 	Count  int          `json:"count"`
 	Amount money.Amount `json:"amount"`
@@ -41,8 +41,8 @@ type Day struct {
 }
 
 // ReadOverview reads a tenant's overview of the last days. It reads the balances and the days'
-// sums, never the entries: its cost grows with the number of accounts, not with what happened on
-// them. The entries under review of the whole service are few.
+// sums, never the entries: its cost grows with the number of accounts, not with their history. Few
+// entries of the whole service are under review.
 func ReadOverview(ctx context.Context, q pg.Querier, tenantID uuid.UUID, now time.Time, days int) (Overview, error) {
 	o := Overview{Currency: money.Currency}
 	today := now.In(clock.Lagos)
@@ -63,7 +63,7 @@ func ReadOverview(ctx context.Context, q pg.Querier, tenantID uuid.UUID, now tim
 	return o, rows.Err()
 }
 
-// overviewSQL is one statement, so that all of it is of one moment.
+// overviewSQL is one statement, so that all figures are of one moment.
 const overviewSQL = `
 	SELECT b.balance, b.provisional, r.n, r.amount, to_char(d.day, 'YYYY-MM-DD'), coalesce(s.money_in, 0), coalesce(s.money_out, 0)
 	FROM (SELECT coalesce(sum(balance), 0) AS balance, coalesce(sum(provisional_credits), 0) AS provisional FROM ledger_balances WHERE tenant_id = $1) b

@@ -52,10 +52,10 @@ type PaymentFilter struct {
 	Search string
 }
 
-// narrow says whether the filter drops rows that the index of its list holds.
+// narrow reports whether the filter drops rows that the index of its list contains.
 func (f PaymentFilter) narrow() bool { return f.Status != "" || f.Amount != nil || f.Search != "" }
 
-// ofAccount is what a statement's filter has of it.
+// ofAccount is the part of the filter that a statement's filter has too.
 func (f PaymentFilter) ofAccount(s page.Sort) Filter {
 	return Filter{From: f.From, To: f.To, Direction: Credit, Status: f.Status, NewestFirst: !s.Ascending}
 }
@@ -68,9 +68,9 @@ func (f PaymentFilter) args(tenant uuid.UUID, r page.Request) pgx.NamedArgs {
 	}
 }
 
-// The payments of a tenant stand in the order of their times, those of an account in that of their
-// places, so that either list is read by an index. A page of a filtered list looks at so many rows
-// as [pg.ScanLimit] says.
+// A tenant's payments are listed in the order of their times, an account's in the order of their
+// sequence numbers, so that an index serves either list. A page of a filtered list reads at most
+// [pg.ScanLimit] rows.
 const (
 	isPayment  = `direction = 'credit' AND kind = '' AND reversal_of IS NULL`
 	paymentSQL = `

@@ -79,8 +79,8 @@ func paymentsOfTenant(ctx context.Context, q pg.Querier, tenant uuid.UUID, f Pay
 	return list, info, nil
 }
 
-// lastLookedAt is the time of the tenant's payment that last others are before; the zero time when
-// there is none, or when all that is looked at is shown.
+// lastLookedAt is the time of the oldest of the tenant's payments that a page reads; the zero time
+// if there are fewer, or if the filter drops none.
 func (f PaymentFilter) lastLookedAt(ctx context.Context, q pg.Querier, sql string, args pgx.NamedArgs, last int) (at time.Time, err error) {
 	if !f.narrow() {
 		return at, nil
@@ -128,7 +128,7 @@ func paymentsOfAccount(ctx context.Context, q pg.Querier, tenant uuid.UUID, f Pa
 	return list, info, nil
 }
 
-// counted is what the cursors of an account's payments count within: the account, in one order.
+// counted is the scope of the cursors of an account's payments: the account, in one order.
 func (f PaymentFilter) counted(s page.Sort) uuid.UUID {
 	if s.Ascending {
 		return uuid.NewSHA1(f.AccountID, []byte("oldest first"))
@@ -168,8 +168,8 @@ func paymentsByAmount(ctx context.Context, q pg.Querier, tenant uuid.UUID, f Pay
 	return list, info, nil
 }
 
-// whole is the statement that reads all that the filter chooses, newest first, as far as a total
-// counts; all says that nothing lies beyond what it looks at.
+// whole is the statement that reads all payments of the filter, newest first, as far as a total
+// counts; all reports that there are none beyond that.
 func (f PaymentFilter) whole(ctx context.Context, q pg.Querier, tenant uuid.UUID) (sql string, args pgx.NamedArgs, all bool, err error) {
 	args = f.args(tenant, page.Request{Limit: page.CountLimit})
 	if f.AccountID != uuid.Nil {
@@ -188,10 +188,10 @@ func (f PaymentFilter) whole(ctx context.Context, q pg.Querier, tenant uuid.UUID
 	return ofTenantSQL, args, floor.IsZero(), err
 }
 
-// PaymentSums are what the payments of a filter come to.
+// PaymentSums are the totals of the payments of a filter.
 type PaymentSums struct {
 	Count int  `json:"count"` // at most [page.CountLimit]
-	Exact bool `json:"exact"` // false: there are at least so many, and no sums
+	Exact bool `json:"exact"` // false: there are at least Count, and no sums
 	// of all of them, whatever their status; nil: there are too many
 	GrossAmount *money.Amount `json:"grossAmount"`
 	Fee         *money.Amount `json:"fee"`
@@ -208,8 +208,8 @@ type StatusSums struct {
 	Amount      money.Amount `json:"amount"`
 }
 
-// SumPayments sums up what [Payments] lists on all its pages, where that is not more than a total
-// counts. [ErrStatus].
+// SumPayments sums up all pages of [Payments], if they have no more rows than a total counts.
+// [ErrStatus].
 func SumPayments(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentFilter) (PaymentSums, error) {
 	s := PaymentSums{ByStatus: []StatusSums{}}
 	if err := f.ofAccount(page.Sort{}).check(); err != nil {
@@ -237,8 +237,8 @@ func SumPayments(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentF
 	return s, nil
 }
 
-// EachPayment reads all payments that [Payments] lists, in its order and in one statement. More
-// than limit of them is a refusal that says so.
+// EachPayment reads all payments that [Payments] lists, in its order and in one statement. If there
+// are more than limit, it returns a refusal that says so.
 func EachPayment(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentFilter, limit int, each func(Payment) error) error {
 	lines := f.ofAccount(page.Sort{})
 	if err := lines.check(); err != nil {

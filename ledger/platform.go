@@ -11,11 +11,11 @@ import (
 	"ajo/internal/pg"
 )
 
-// What the platform takes of a payment or a payout is debited beside it: its fee, and the VAT on
-// that, each an entry of [KindPlatformFee] with its system account on the other side. It moves
-// nothing in the wallet. The charges of a payment have its credit's status at all times, also under
-// review; what is provisional of the account counts the credit less its charges. So a charge of
-// money that is not confirmed takes nothing from what is.
+// What the platform charges for a payment or a payout is debited together with it: a fee and the
+// VAT on it, each an entry of [KindPlatformFee] with its system account on the other side. The
+// wallet does not change. The charges of a payment always have its credit's status, under review
+// too; the account's provisional sum counts the credit less its charges. So a charge on unconfirmed
+// money takes nothing from confirmed money.
 
 // The narrations of the platform's charges.
 const (
@@ -23,7 +23,7 @@ const (
 	vatNarration      = "VAT on the platform fee"
 )
 
-// WithCharges is the posting of a payment or a payout with what the platform takes of it.
+// WithCharges returns the posting of a payment or a payout with the platform's charges.
 func (p Posting) WithCharges(fee, vat money.Amount) Posting {
 	for _, c := range []struct {
 		on        SystemAccount
@@ -44,7 +44,7 @@ func platformGroup(on SystemAccount, of uuid.UUID) uuid.UUID {
 	return GroupOf(KindPlatformFee, on, of)
 }
 
-// ChargeGroups are the transaction groups of what the platform takes of a payment or a payout.
+// ChargeGroups are the transaction groups of the platform's charges on a payment or a payout.
 func ChargeGroups(of uuid.UUID, fee, vat money.Amount) (groups []uuid.UUID) {
 	if fee.IsPositive() {
 		groups = append(groups, platformGroup(PlatformRevenue, of))
@@ -55,8 +55,8 @@ func ChargeGroups(of uuid.UUID, fee, vat money.Amount) (groups []uuid.UUID) {
 	return groups
 }
 
-// readCharges reads the charges of the credits among the entries. Their accounts are locked. Where
-// nothing has a price it runs no statement.
+// readCharges reads the charges of the credits among the entries. Their accounts must be locked. If
+// no credit has a price, it runs no statement.
 func readCharges(ctx context.Context, tx pg.Tx, entries map[entryKey]*stored) error {
 	of := map[uuid.UUID]*stored{}
 	var groups []uuid.UUID
@@ -84,7 +84,7 @@ func readCharges(ctx context.Context, tx pg.Tx, entries map[entryKey]*stored) er
 	return err
 }
 
-// kept is what a credit brings to its account, after its charges.
+// kept is what a credit adds to its account after its charges.
 func (e *stored) kept() money.Amount {
 	sum := e.Amount
 	for _, c := range e.charged {

@@ -11,11 +11,11 @@ import (
 	"ajo/internal/pg"
 )
 
-// An account's policy may keep a payment that is not as it was expected. The payment is posted all
-// the same, and held whole: by a hold of the source [HeldByPolicy], which the tenant releases, or
-// [HeldForRefund], which ends when the payment goes back to its sender. The hold is placed in the
+// An account's policy may hold a payment that is not as expected. The payment is posted all the
+// same, and held in full: by a hold of the source [HeldByPolicy], which the tenant releases, or
+// [HeldForRefund], which ends when the payment is refunded to its sender. The hold is placed in the
 // transaction that posts the credit. It leaves the balance with its credit, and comes back with it.
-// Limits of tiers look at the payment when it is released: until then it uses up none of them.
+// Tier limits apply to the payment when it is released; until then it uses up none of them.
 
 // Policy says why a payment is held, and by what.
 type Policy struct {
@@ -42,8 +42,7 @@ func FindPolicyHold(ctx context.Context, q pg.Querier, entry uuid.UUID) (*Policy
 	}, nil, policyHoldSQL, entry)
 }
 
-// SetPolicyHold holds so much of a payment that is in the balance, in place of what its policy
-// holds of it; zero: nothing.
+// SetPolicyHold sets how much of a payment in the balance its policy holds; zero: nothing.
 func SetPolicyHold(ctx context.Context, tx pg.Tx, now time.Time, h PolicyHold) error {
 	t, err := lockTotal(ctx, tx, h.AccountID)
 	if err != nil {
@@ -61,7 +60,7 @@ func SetPolicyHold(ctx context.Context, tx pg.Tx, now time.Time, h PolicyHold) e
 	switch {
 	case err == nil:
 		if o.hold(t, amount.Neg(), e.Status); byPolicy && !h.Amount.IsPositive() {
-			o.left = append(o.left, id) // it goes back to its sender, and no limit has looked at it
+			o.left = append(o.left, id) // it is refunded, and no limit has counted it
 		} else {
 			o.ended = append(o.ended, id)
 		}
@@ -87,8 +86,8 @@ func (o *overs) moved(ctx context.Context, tx pg.Tx, b book, now time.Time, left
 	return o.arrive(ctx, tx, b, now, others)
 }
 
-// comeBack holds again what a policy held of credits when they left the balance, and returns the
-// other credits.
+// comeBack restores the holds that a policy had on credits when they left the balance, and returns
+// the other credits.
 func (o *overs) comeBack(ctx context.Context, tx pg.Tx, b book, now time.Time, credits []arrival) (others []arrival, err error) {
 	if len(credits) == 0 {
 		return nil, nil
@@ -122,8 +121,8 @@ func (o *overs) comeBack(ctx context.Context, tx pg.Tx, b book, now time.Time, c
 	return others, nil
 }
 
-// arriveReleased has the limits of tiers look at a payment that a policy has held until now. What
-// has left of it meanwhile cannot be held.
+// arriveReleased applies the tier limits to a payment that a policy has held until now. A part that
+// has left meanwhile cannot be held.
 func arriveReleased(ctx context.Context, tx pg.Tx, now time.Time, h Hold) error {
 	b, err := lockTotals(ctx, tx, []uuid.UUID{h.AccountID})
 	if err != nil {

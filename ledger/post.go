@@ -38,8 +38,8 @@ func OpenAccount(ctx context.Context, tx pg.Tx, tenantID, accountID uuid.UUID) e
 }
 
 // PostCredits posts provisional credits, in the order given, each with what the platform takes of
-// it, and returns the credits' entries in that order. It takes four statements however many there
-// are, and updates each account once.
+// it, and returns the credits' entries in that order. It runs four statements, however many
+// postings there are, and updates each account once.
 func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Entry, error) {
 	book, err := lockPosted(ctx, tx, postings)
 	if err != nil {
@@ -88,11 +88,11 @@ type Posted struct {
 	Err error
 }
 
-// PostDebits posts provisional debits as if one after the other, in the order given: each if the
-// balance less holds that those before it have left covers it (or it may overdraw), else it is
-// [ErrInsufficientFunds]. The accounts' locks make other callers' settlements and holds wait, so
-// together they cannot overdraw. It takes four statements however many there are, one more if the
-// time of a hold has come, and updates each account once.
+// PostDebits posts provisional debits as if one after the other, in the order given. A debit is
+// posted if it may overdraw, or if the balance that the debits before it leave, less holds, covers
+// it; otherwise its result is [ErrInsufficientFunds]. The accounts' locks make other callers'
+// settlements and holds wait, so together they cannot overdraw. It runs four statements, however
+// many debits there are, plus one if a hold has passed its until, and updates each account once.
 func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Posted, error) {
 	book, err := lockPosted(ctx, tx, postings)
 	if err != nil {
@@ -131,7 +131,7 @@ func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting
 	return out, err
 }
 
-// append makes the provisional entry of p and moves the running totals on.
+// append makes the provisional entry of p and updates the running totals.
 func (t *totals) append(p Posting, d Direction, now time.Time) row {
 	t.add(d, p.Amount)
 	r := t.next(Entry{
@@ -152,8 +152,8 @@ func (t *totals) next(e Entry, contra SystemAccount) row {
 	return r
 }
 
-// clockStep is by how much the time of an entry may be before that of the account's last one, and
-// is then that one's. What is further back is a clock that was set right.
+// clockStep is by how much an entry may be older than the account's last one and still get that
+// one's time. A larger difference means that a clock was corrected.
 const clockStep = time.Hour
 
 // dated is the time of the account's next entry, which is posted now. A caller reads its clock
@@ -166,7 +166,7 @@ func (t *totals) dated(now time.Time) time.Time {
 	return now
 }
 
-// dated is the time of entries that are posted now to several accounts and belong to one day.
+// dated returns one time for entries that are posted now to several accounts and belong to one day.
 func (b book) dated(now time.Time, accounts ...uuid.UUID) time.Time {
 	for _, id := range accounts {
 		if t := b.totals[id]; t != nil {
@@ -176,7 +176,7 @@ func (b book) dated(now time.Time, accounts ...uuid.UUID) time.Time {
 	return now
 }
 
-// book is what one call changes: the locked totals of its accounts, and the sums by day.
+// book collects what one call changes: the locked totals of its accounts, and the sums by day.
 type book struct {
 	totals map[uuid.UUID]*totals
 	days   days
@@ -207,8 +207,8 @@ func readTotals(rows pgx.Rows) (book, error) {
 	return b, err
 }
 
-// write does what the batch has, inserts the rows and stores the totals and the days' sums that
-// have moved, in one round trip.
+// write runs the queued statements, inserts the rows, and stores the changed totals and daily sums,
+// in one round trip.
 func write(ctx context.Context, tx pg.Tx, batch *pgx.Batch, b book, rows []row) ([]Entry, error) {
 	for i := range rows {
 		b.days.post(&rows[i])
@@ -241,8 +241,8 @@ var (
 		WHERE b.account_id = m.account_id`
 )
 
-// queueEntries inserts the rows. Most are payments and payouts. Entries of a kind, and payments
-// with a price or a split, have more columns, which the statement of the others leaves out.
+// queueEntries inserts the rows. Most are payments and payouts. Entries with a kind, and payments
+// with a price or a split, have more columns, which the statement for the others leaves out.
 func queueEntries(batch *pgx.Batch, rows []row) {
 	plain, marked, priced := rows, []markedRow(nil), []pricedRow(nil)
 	if slices.ContainsFunc(rows, func(r row) bool { return r.Kind != "" || r.Price != nil || r.Split != nil }) {
@@ -291,7 +291,7 @@ type pricedRow struct {
 func queueTotals(batch *pgx.Batch, all map[uuid.UUID]*totals) {
 	var changed []*totals
 	for _, t := range all {
-		// not when all that was asked of it was refused, or its debits were confirmed
+		// unless everything was refused, or only debits were confirmed
 		if t.changed {
 			changed = append(changed, t)
 		}

@@ -28,7 +28,8 @@ const (
 			e.transfer_ref, e.reversal_of, e.created_at, e.sender_name, e.sender_bank, coalesce(e.record_account, ''), coalesce(e.record_bank_code, ''), coalesce(e.record_session, ''), e.kind`
 	allCursor = `DECLARE ajo_entries NO SCROLL CURSOR FOR SELECT ` + entryColumns + ` FROM ledger_entries e ORDER BY account_id, seq`
 	// The entries from the one before the checkpoint's on, and those below that may have changed.
-	// OFFSET 0 keeps the planner from joining whole tables: it cannot know how few entries are new.
+	// OFFSET 0 keeps the planner from joining whole tables: it cannot know that few entries are
+	// new.
 	newerCursor = `DECLARE ajo_entries NO SCROLL CURSOR FOR SELECT ` + entryColumns + `
 		FROM ledger_balances b LEFT JOIN ledger_checkpoints c ON c.account_id = b.account_id
 		CROSS JOIN LATERAL (
@@ -86,7 +87,7 @@ func (r *Report) readAccounts(ctx context.Context, tx pg.Tx, progress func()) er
 	return err
 }
 
-// fetched reads a cursor in pages, so that another can be read in between.
+// fetched reads a cursor in pages, so that two cursors can be read alternately.
 type fetched[T any] struct {
 	sql  string
 	scan pgx.RowToFunc[*T]
@@ -95,11 +96,12 @@ type fetched[T any] struct {
 	done bool
 }
 
-// next is the next row, or nil behind the last one.
+// next returns the next row, or nil after the last one.
 func (f *fetched[T]) next(ctx context.Context, tx pg.Tx) (*T, error) {
 	if f.at == len(f.page) && !f.done {
 		var err error
-		// described anew: a statement that is kept would belong to a cursor of the same name
+		// described each time: a cached statement would belong to an earlier cursor of the same
+		// name
 		if f.page, err = pg.Collect(ctx, tx, f.scan, f.sql, pgx.QueryExecModeDescribeExec); err != nil {
 			return nil, err
 		}
@@ -177,7 +179,7 @@ func (a *accountReader) wasNot(format string, args ...any) {
 	a.name(CheckCheckpoint, a.was.AccountID, format, args...)
 }
 
-// breaks names the first entry that the chain does not hold at.
+// breaks reports the first entry at which the chain is broken.
 func (a *accountReader) breaks(subject uuid.UUID, format string, args ...any) {
 	if !a.broken {
 		a.name(CheckChain, subject, format, args...)
@@ -222,7 +224,7 @@ func (a *accountReader) changed() {
 	a.wasNot("its entries up to number %d are not what was verified on %s", a.was.Seq, a.was.VerifiedAt.UTC().Format(time.RFC3339))
 }
 
-// follow checks an entry against the one before it, and takes it up.
+// follow checks an entry against the one before it, and adds it to the sums.
 func (a *accountReader) follow(e *storedEntry) {
 	n := &a.now
 	signed := e.Amount
@@ -309,8 +311,8 @@ func sum(e *storedEntry, by money.Amount, credits, debits *money.Amount) {
 	}
 }
 
-// reversal counts a reversed entry. One that reverses an entry which is not read again takes that
-// one out of what is settled.
+// reversal counts a reversed entry. If it reverses an entry that is not read again, it takes that
+// one out of the settled sums.
 func (a *accountReader) reversal(e *storedEntry) {
 	if !a.report.All {
 		a.report.pairs = append(a.report.pairs, e.ID)

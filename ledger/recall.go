@@ -11,8 +11,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// RecallStands is, as SQL, that a recall with the status before it has not ended: it holds the
-// payment's money, or is watched.
+// RecallStands is SQL that follows a recall's status, and is true if the recall has not ended: it
+// holds the payment's money, or is watched.
 const RecallStands = ` IN ('open', 'watched')`
 
 // recallChange is what one transaction does to an account's recalls.
@@ -35,10 +35,10 @@ type Held struct {
 	Amount money.Amount // held now: what the credit brought, if it is in the balance
 }
 
-// HoldRecalled takes the credits of payments (named by their groups) out of what covers
-// settlements, until [ReleaseRecalled]: the bank may have taken them back. The balance and the
-// statement stay as they are. A credit that is not in the balance has nothing to be held. Holding
-// twice holds twice: the caller keeps what was held of each.
+// HoldRecalled keeps the credits of payments (named by their groups) from covering settlements
+// until [ReleaseRecalled], because the bank may have taken them back. The balance and the statement
+// do not change. Nothing is held of a credit that is not in the balance. A second call holds a
+// second time: the caller stores what is held of each payment.
 func HoldRecalled(ctx context.Context, tx pg.Tx, now time.Time, payments []uuid.UUID) (map[uuid.UUID]Held, error) {
 	// A payment that was posted just now has no parts yet: its account is locked already, and its
 	// parties must not be locked after that.
@@ -78,8 +78,7 @@ func HoldRecalled(ctx context.Context, tx pg.Tx, now time.Time, payments []uuid.
 	return out, err
 }
 
-// ReleaseRecalled gives back what was held of payments to accounts, in the order of the accounts'
-// ids.
+// ReleaseRecalled releases what was held of payments, in the order of their accounts' ids.
 func ReleaseRecalled(ctx context.Context, tx pg.Tx, held map[uuid.UUID]money.Amount) error {
 	var accounts []uuid.UUID
 	for id := range held {
@@ -100,8 +99,8 @@ func ReleaseRecalled(ctx context.Context, tx pg.Tx, held map[uuid.UUID]money.Amo
 	return err
 }
 
-// queueRecalls stores what has changed of accounts' recalls, in a statement of its own: nearly no
-// account has any.
+// queueRecalls stores the changes to accounts' recalls, in a statement of its own, because hardly
+// any account has a recall.
 func queueRecalls(batch *pgx.Batch, all map[uuid.UUID]*totals) {
 	var changes []*recallChange
 	for _, t := range all {

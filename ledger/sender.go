@@ -9,7 +9,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// ErrSenderKnown refuses a sender for what is no confirmed payment, or has its sender on record.
+// ErrSenderKnown refuses to record a sender for an entry that is not a confirmed payment, or whose
+// sender is on record already.
 var ErrSenderKnown = errs.New(errs.Unprocessable, "the payment is not confirmed, or its sender is already on record")
 
 // RecordSender keeps what the bank's own record says of the payer of a payment (named by its group)

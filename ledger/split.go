@@ -15,18 +15,19 @@ import (
 )
 
 // An account may pass shares of each confirmed payment on to other accounts of its tenant. The
-// split is the one that stood when the payment was posted, kept with its credit. The confirmation
-// posts each part as a debit and a credit of [KindSplit], in its transaction, and lists the parts
-// in split_parts, the account's own among them: they sum to what the payment brought. A split moves
-// available money alone: a payment that is held or recalled at that moment, or that debits wait for
-// which were accepted before, is one part, the account's own. So is one of a frozen account, and
-// one with a party of whose account nothing may move: as of a book transfer.
+// split that applies is the account's at the time of posting, which is stored with the credit. The
+// confirmation posts each part as a debit and a credit of [KindSplit], in its transaction, and
+// lists the parts in split_parts, the account's own among them: they sum to what the payment
+// brought. A split moves only available money: a payment that is held or recalled at that moment,
+// or that earlier debits wait for, becomes one part, the account's own. So does a payment to a
+// frozen account, or one with a party whose account is frozen for everything: book transfers are
+// refused there too.
 //
-// While a recall is open, what is left of the parts is held with their parties. What the bank takes
-// back, they give back as far as it is there. The account bears the rest, as of any money that has
-// moved on. If the payment is posted again, what a party has kept of it is a part of its new share.
+// While a recall is open, what the parties still have of their parts is held. If the bank takes the
+// payment back, they return what they still have. The account bears the rest, as for any money that
+// has moved on. If the payment is posted again, what a party kept counts towards its new share.
 
-// Split is how a payment is shared out, in the order of its shares.
+// Split says how a payment is split, in the order of its shares.
 type Split struct {
 	Shares []Share `json:"shares"`
 }
@@ -39,9 +40,9 @@ type Share struct {
 	Remainder bool          `json:"remainder,omitempty"`
 }
 
-// Parts are the shares' parts of a sum, in their order, and what is left to the account itself. No
-// part is below zero, and together they are the sum. Amounts are taken before percentages, and each
-// takes what those before it leave at the most.
+// Parts returns the shares' parts of a sum, in their order, and what is left for the account
+// itself. No part is below zero, and together they are the sum. Amounts come before percentages,
+// and each share gets at most what the earlier ones leave.
 func (s *Split) Parts(whole money.Amount) (parts []money.Amount, own money.Amount) {
 	parts, own = make([]money.Amount, len(s.Shares)), whole
 	take := func(i int, a money.Amount) {
@@ -78,8 +79,8 @@ const lockPartiesSQL = `
 		WHERE transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE true END`
 
 // LockSplits locks the balances of the payments' accounts, of the parties of their splits and of
-// other accounts together, in the order of their ids, for whoever moves payments that may have a
-// split.
+// other accounts together, in the order of their ids. Call it before moving payments that may have
+// a split.
 func LockSplits(ctx context.Context, tx pg.Tx, payments []uuid.UUID, others ...uuid.UUID) error {
 	return lockNamed(ctx, tx, lockPartiesSQL, payments, others...)
 }
@@ -100,7 +101,7 @@ func lockNamed(ctx context.Context, tx pg.Tx, sql string, payments []uuid.UUID, 
 	return err
 }
 
-// Parties are the accounts that an account's split names, as JSON; nil: it has none.
+// Parties returns the accounts that an account's split (JSON) names; nil: it has no split.
 func Parties(split *string) (accounts []uuid.UUID, err error) {
 	if split == nil {
 		return nil, nil
@@ -133,7 +134,7 @@ func readParts(ctx context.Context, q pg.Querier, entry uuid.UUID) ([]part, erro
 	return pg.Collect(ctx, q, pgx.RowToStructByPos[part], partsSQL, entry)
 }
 
-// passedOn is what others got of a payment and have not given back.
+// passedOn is what other accounts got of a payment and have not returned.
 func passedOn(parts []part) (sum money.Amount) {
 	for _, p := range parts {
 		if p.Group != nil {
@@ -143,9 +144,8 @@ func passedOn(parts []part) (sum money.Amount) {
 	return sum
 }
 
-// splitMoved takes back the parts of the payments with a split that were reversed just now, and
-// shares out those that were confirmed. Their balances, and their parties', are locked
-// ([LockSplits]).
+// splitMoved takes back the parts of the split payments that were just reversed, and splits those
+// that were just confirmed. Their balances, and their parties', are locked ([LockSplits]).
 func splitMoved(ctx context.Context, tx pg.Tx, now time.Time, entries map[entryKey]*stored, from map[uuid.UUID]Status) error {
 	var confirmed, reversed []*stored
 	for _, e := range entries {
@@ -171,9 +171,9 @@ func splitMoved(ctx context.Context, tx pg.Tx, now time.Time, entries map[entryK
 	return shareOut(ctx, tx, now, confirmed)
 }
 
-// wholeSQL names the payments of which nothing may be passed on: they are held or recalled, or
-// their account is frozen, or that of a party for all that moves. Each is given with its own
-// account and with those of its parties ($4).
+// wholeSQL selects the payments that must not be split: they are held or recalled, or their account
+// is frozen, or a party's account is frozen for everything. Each comes with its own account and
+// those of its parties ($4).
 const wholeSQL = `
 		SELECT m.entry FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::boolean[]) AS m (entry, payment, account, party)
 		WHERE EXISTS (SELECT FROM holds h WHERE h.entry_id = ANY(ARRAY[m.entry]) AND h.status = 'open')
@@ -191,8 +191,8 @@ type newPart struct {
 	GroupID   *uuid.UUID   `pg:"group_id"`
 }
 
-// shareOut shares payments out one after the other, each by what those before it leave available,
-// and writes all their parts and entries at once.
+// shareOut splits payments one after the other, each by what the earlier ones leave available, and
+// writes all their parts and entries at once.
 func shareOut(ctx context.Context, tx pg.Tx, now time.Time, payments []*stored) error {
 	splits := make([]Split, len(payments))
 	var ids, groups, accounts []uuid.UUID
@@ -262,8 +262,8 @@ const keptPartsSQL = `
 		SELECT c.id, p.account_id, p.amount - p.taken_back FROM unnest($1::uuid[]) AS m (entry) JOIN ledger_entries c ON c.id = ANY(ARRAY[m.entry])
 		JOIN split_parts p ON p.entry_id = ANY(payment_entries(c)) WHERE p.entry_id <> c.id AND p.group_id IS NOT NULL GROUP BY c.id, p.entry_id, p.account_id`
 
-// readKeptParts reads what parties did not give back of payments that were posted before, and that
-// the bank took back then.
+// readKeptParts reads what parties did not return of payments that were posted before and then
+// taken back by the bank.
 func readKeptParts(ctx context.Context, q pg.Querier, credits []uuid.UUID) (map[keptPart]money.Amount, error) {
 	rows, err := q.Query(ctx, keptPartsSQL, credits)
 	if err != nil {
@@ -299,8 +299,8 @@ func (b book) between(from, to uuid.UUID, amount money.Amount, group uuid.UUID, 
 	return rows, nil
 }
 
-// takeBack takes the parts of a payment that the bank has taken back from their parties, as far as
-// they have it.
+// takeBack returns the parties' parts of a payment that the bank has taken back, as far as they
+// still have them.
 func takeBack(ctx context.Context, tx pg.Tx, now time.Time, e *stored) error {
 	parts, err := readParts(ctx, tx, e.ID)
 	if err != nil {
@@ -347,7 +347,7 @@ func takeBack(ctx context.Context, tx pg.Tx, now time.Time, e *stored) error {
 }
 
 // holdParts holds what the parties of a recalled payment still have of it, and returns what they
-// got.
+// had received.
 func holdParts(ctx context.Context, tx pg.Tx, now time.Time, e *stored) (passed money.Amount, err error) {
 	if e.Split == nil {
 		return passed, nil

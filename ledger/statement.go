@@ -31,8 +31,8 @@ func ReadBalance(ctx context.Context, q pg.Querier, account uuid.UUID) (Balance,
 // ledger_balances: the confirmed credits (where provisional, as SQL, is true also the provisional
 // ones), less all debits, less what recalls and holds keep. For example, 100.00 confirmed, 80.00
 // provisional, a debit of 30.00 and a hold of 20.00 leave 50.00, or 130.00 where provisional is
-// true. Money that two of these would take off, such as a provisional credit that a limit holds, is
-// taken off once. Below zero, debits wait for money.
+// true. Money that two of these would subtract, such as a provisional credit that a limit holds, is
+// subtracted once. A result below zero means that debits wait for money.
 //
 // It decides which payouts are covered and whether a hold may be placed, and is what the balance
 // endpoint shows as available.
@@ -41,14 +41,15 @@ func Available(provisional, now string) string {
 		` - CASE WHEN ` + provisional + ` THEN 0 ELSE b.provisional_credits - coalesce(b.held_provisional, 0) END)`
 }
 
-// Kept is what recalls and holds keep of an account at the time now, as SQL, as for [Available].
+// Kept is, as SQL in the same form as [Available], what recalls and holds keep of an account at the
+// time now.
 func Kept(now string) string {
 	return `(coalesce(b.recall_held, 0) - ` + recalledTwice("true") + ` + ` + OnHold(now) + `)`
 }
 
-// recalledTwice is, as SQL, what open recalls hold of an account that other sums of [Available]
-// leave out too: provisional credits, or what a limit holds of a credit. Nearly no account has a
-// recall, and only for those that have one are the tables read.
+// recalledTwice is, as SQL, the part of what open recalls hold that [Available] subtracts for
+// another reason too: provisional credits, or what a limit holds of a credit. Hardly any account
+// has a recall, and the tables are read only for those that do.
 func recalledTwice(provisional string) string {
 	return `CASE WHEN coalesce(b.recall_held, 0) = 0 THEN 0 ELSE (
 			SELECT coalesce(sum(CASE WHEN e.status = 'provisional' AND NOT (` + provisional + `) THEN r.held
@@ -83,11 +84,11 @@ type Statement struct {
 const senderColumns = `coalesce(e.record_name, e.sender_name), coalesce(e.record_bank, e.sender_bank), coalesce(e.record_account, ''),
 			coalesce(e.record_bank_code, ''), coalesce(e.record_session, '')`
 
-// refundOf is the payment that an entry e pays back, as its transfer says.
+// refundOf is the payment that an entry e refunds, by its transfer.
 const refundOf = `CASE WHEN e.transfer_ref IS NOT NULL THEN (SELECT t.refund_of FROM transfers t WHERE t.merchant_tx_ref = e.transfer_ref AND t.tenant_id = e.tenant_id) END`
 
 // pageSQL reads a page of a statement, oldest first; newestFirstSQL the same from its end. countSQL
-// reads no more of the lines than that they are there.
+// counts lines without reading their columns.
 const (
 	pageSQL        = pageLinesSQL + ` ORDER BY seq LIMIT $3) e ON true WHERE b.account_id = $1 ORDER BY e.seq`
 	newestFirstSQL = pageLinesSQL + ` ORDER BY seq DESC LIMIT $3) e ON true WHERE b.account_id = $1 ORDER BY e.seq DESC`
@@ -175,8 +176,8 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 }
 
 // Lines reads all lines that the filter lets through, oldest first, in one statement and so as of
-// one moment; nothing is read before the sequence is. More than limit of them is a refusal that
-// says so; [ErrDirection] and [ErrStatus].
+// one moment; nothing is read before the sequence is iterated. If there are more than limit, it
+// returns a refusal that says so; [ErrDirection] and [ErrStatus].
 func Lines(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, limit int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		if err := eachLine(ctx, q, account, f, limit, func(l Line) bool { return yield(l, nil) }); err != nil {
@@ -194,7 +195,7 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 		return err
 	}
 	long := errs.New(errs.Unprocessable, fmt.Sprintf("the statement has more than %d lines: narrow it by from and to", limit))
-	// All lines of one that is too long need not be read to say so.
+	// Count first: a statement that is too long need not be read to be refused.
 	var n int
 	err = q.QueryRow(ctx, `SELECT count(*) FROM (`+countSQL+`) counted`, account, begin, limit+1, end, f.from(), f.to(), f.Direction, f.Status).Scan(&n)
 	switch {
@@ -224,8 +225,8 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 	return rows.Err()
 }
 
-// ReadSender reads the payer of a payment, named by its group, as the bank's own record has it; nil
-// where no record has confirmed it.
+// ReadSender reads the payer of a payment (named by its group) by the bank's own record; nil if no
+// record has confirmed it.
 func ReadSender(ctx context.Context, q pg.Querier, group uuid.UUID) (*Sender, error) {
 	return pg.One(ctx, q, pgx.RowToAddrOfStructByPos[Sender], nil, `
 		SELECT coalesce(record_name, sender_name), record_account, record_bank_code, coalesce(record_bank, sender_bank), record_session FROM ledger_entries
@@ -250,9 +251,10 @@ const movedAfterSQL = `
 			* ((review_to_seq IS NOT DISTINCT FROM $2)::int - (review_from_seq IS NOT DISTINCT FROM $2)::int)), 0)
 		FROM ledger_entries WHERE account_id = $1 AND (review_from_seq IS NOT NULL OR review_to_seq IS NOT NULL)`
 
-// Closing reads the balance at the end of a filter's time, of which all lines are given, and the
-// balance before them. Of a time that has ended it is as [BalanceAt] has it. Of one that has not,
-// it is the account's balance: what has gone under review since the last line is not in it.
+// Closing returns the balance at the end of a filter's period, from all lines of the period and the
+// balance before them. For a period that has ended, that is the balance of [BalanceAt]. For one
+// that has not, it is the account's balance, without what has gone under review since the last
+// line.
 func (f Filter) Closing(ctx context.Context, q pg.Querier, account uuid.UUID, opening money.Amount, lines []Line, now time.Time) (money.Amount, error) {
 	balance, seq := opening, int64(0)
 	var err error
@@ -269,9 +271,9 @@ func (f Filter) Closing(ctx context.Context, q pg.Querier, account uuid.UUID, op
 	return balance.Add(moved), err
 }
 
-// StandingAt is what an account's entries of before a time come to by what is known now: unlike
-// [BalanceAt] it leaves out what is under review by now, and has what no longer is. So two of them
-// differ by the entries between, as these stand now.
+// StandingAt sums up an account's entries from before a time by their status now: unlike
+// [BalanceAt], it leaves out what is under review now, and includes what no longer is. So two of
+// its results differ by the entries in between, by their status now.
 func StandingAt(ctx context.Context, q pg.Querier, account uuid.UUID, at time.Time) (standing money.Amount, err error) {
 	seq, err := lastBefore(ctx, q, account, at)
 	if err != nil || seq == 0 {

@@ -15,14 +15,14 @@ import (
 	"ajo/internal/pg"
 )
 
-// SystemAccount is one of the service's own accounts, beside those of tenants. Its balance is, like
-// theirs, credits less debits: what the platform has spent is below zero.
+// SystemAccount is one of the service's own accounts, beside those of tenants. Like theirs, its
+// balance is credits less debits, so the balance of an expense is below zero.
 type SystemAccount string
 
 // The system accounts, as the table system_accounts has them.
 const (
-	// ProviderFloat is the wallet at the bank. It is the other side of nearly all entries, and its
-	// own side of none.
+	// ProviderFloat is the wallet at the bank. It is the contra side of nearly all entries, and the
+	// account of none.
 	ProviderFloat   SystemAccount = "provider_float"
 	BankFees        SystemAccount = "bank_fees"        // what the bank takes for payouts
 	Taxes           SystemAccount = "taxes"            // VAT and stamp duty
@@ -51,7 +51,7 @@ func ParseSystemAccount(name string) (SystemAccount, error) {
 	return "", ErrSystemAccount
 }
 
-// Kind says what an entry is that is no payment and no payout.
+// Kind says what an entry is if it is neither a payment nor a payout.
 type Kind string
 
 // The kinds.
@@ -65,9 +65,9 @@ const (
 	KindPlatformFee  Kind = "platform_fee" // what the platform takes, and the VAT on it
 )
 
-// GroupOf is the transaction group of an entry of that kind on an account (empty: the tenant's)
-// which goes with a payment or a payout: always the same, so that it is posted once. Package
-// invariant has it in SQL.
+// GroupOf returns the transaction group of an entry of the kind on an account (empty: the tenant's)
+// that belongs to a payment or a payout. It is always the same, so that the entry is posted once.
+// Package invariant has it in SQL.
 func GroupOf(k Kind, on SystemAccount, with uuid.UUID) uuid.UUID {
 	h := sha256.Sum256([]byte(string(k) + ":" + string(on) + ":" + with.String()))
 	return uuid.UUID(h[:16])
@@ -88,8 +88,8 @@ type Movement struct {
 	TransactionGroupID uuid.UUID
 }
 
-// PostMovements posts movements on system accounts, which stand at once: what the bank's own record
-// or an operator says needs no confirmation. It comes after all that the transaction does to
+// PostMovements posts movements on system accounts. They are confirmed at once, because they come
+// from the bank's own record or an operator. Call it after everything that the transaction does to
 // tenants' balances (docs/architecture.md, Lock order).
 func PostMovements(ctx context.Context, tx pg.Tx, now time.Time, movements []Movement) error {
 	if len(movements) == 0 {
@@ -153,8 +153,8 @@ type TrialBalance struct {
 	Total money.Amount `json:"total"`
 }
 
-// trialSQL: what stands today less what was posted later. The float is the other side of all days,
-// and the tenants' balances are kept apart from the days: so the total compares the two.
+// trialSQL: today's balances less what was posted later. The float is computed from the daily sums,
+// and the tenants' balances are stored separately, so the total compares the two.
 const trialSQL = `
 		WITH days AS (
 			SELECT s.name, sum(d.money_in - d.money_out) FILTER (WHERE d.day <= $1::date) AS until, sum(d.money_in - d.money_out) FILTER (WHERE d.day > $1::date) AS later

@@ -42,12 +42,12 @@ const (
 
 // Reading says what one verification reads.
 type Reading struct {
-	// All has every entry read, and the checkpoints compared with them. Otherwise each account is
-	// read from its checkpoint, unless there is none, or much of the book is above them.
+	// All reads every entry, and compares the checkpoints with them. Otherwise each account is read
+	// from its checkpoint, unless there is none, or much of the book is newer than the checkpoints.
 	All bool
 	// Timeout is how long one statement may take; zero: as long as the connection allows.
 	Timeout time.Duration
-	// Progress is called with the number of entries read so far, and of those to be read in all.
+	// Progress is called with the number of entries read so far, and the total to be read.
 	Progress func(read, of int64)
 }
 
@@ -61,7 +61,7 @@ type Report struct {
 	Entries  int64 // that were read
 	Below    int64 // entries below the checkpoints, which were not
 	// Groups are, unless All, the groups of the entries that are new or may have changed since the
-	// checkpoints: what they belong to is to be checked with them.
+	// checkpoints. The payments and payouts that they belong to must be checked too.
 	Groups map[uuid.UUID]struct{}
 
 	clock time.Time // after the moment: another run's checkpoint may be newer than At
@@ -96,11 +96,10 @@ func Verify(ctx context.Context, pool *pg.Pool) (found []Finding, err error) {
 // reversals, the sums of days, the hash chain, and the sum of the book. tx must see one moment
 // ([pg.Snapshot]); its planner settings and statement_timeout are set here.
 //
-// Of an account with a checkpoint it reads the entries above, and those below that may change:
-// the provisional ones, and all that ever were under review. For the others below it relies on the
-// checkpoint's sums, and on the number of reversed entries. It does not see that an entry below was
-// altered in a way that leaves all sums, and the two newest verified entries, as they were; reading
-// all does.
+// Of an account with a checkpoint it reads the entries above, and those below that may change: the
+// provisional ones, and all that ever were under review. For the others below it relies on the
+// checkpoint's sums, and on the number of reversed entries. It does not notice an entry below that
+// was altered without changing any sum or the two newest verified entries; reading all does.
 func Read(ctx context.Context, tx pg.Tx, reading Reading) (*Report, error) {
 	r := &Report{All: reading.All, named: map[string]int{}, days: map[uuid.UUID]*tenantSum{}}
 	total, err := r.begin(ctx, tx, reading)
@@ -150,7 +149,7 @@ func Read(ctx context.Context, tx pg.Tx, reading Reading) (*Report, error) {
 	return r, err
 }
 
-// fewEntries are read one by one, whatever share of the book they are.
+// Up to fewEntries are read one by one, whatever share of the book they are.
 const fewEntries = 10_000
 
 // begin chooses between all entries and those above the checkpoints, and returns how many entries
@@ -173,8 +172,8 @@ func (r *Report) begin(ctx context.Context, tx pg.Tx, reading Reading) (total in
 	}
 	settings := `SET LOCAL cursor_tuple_fraction = 1`
 	if r.All {
-		// Whole tables are joined: row by row would take minutes, which is what a server without
-		// statistics chooses.
+		// Join whole tables. Without statistics the server would go row by row, which takes
+		// minutes.
 		settings += `; SET LOCAL enable_nestloop = off`
 	} else {
 		r.Below, r.Groups = below, map[uuid.UUID]struct{}{}
