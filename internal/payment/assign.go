@@ -54,13 +54,13 @@ type InboundEvent struct {
 	AccountID     *uuid.UUID // posted to, or refused by (an expired one)
 	NextAttemptAt *time.Time
 	LastError     string
-	// the event that it may be a repeat of: it is not posted before that is decided
+	// the event that it may repeat: it is not posted until that is decided
 	LookAlikeOf *uuid.UUID
-	// the event whose credit was reversed, and in whose place this one counts
+	// the event with the reversed credit that this one replaces
 	Replaces *uuid.UUID
 	// the payer by the bank's own record, where that has confirmed the payment; not in lists
 	Payer *ledger.Sender `db:"-"`
-	// the bytes that came; not in lists, and empty once they are archived
+	// the body as received; not in lists, and empty once it is archived
 	Body string `db:"-" json:",omitempty"`
 }
 
@@ -69,8 +69,8 @@ const eventColumns = `id, provider_txn_ref, signature_valid, status, category, e
 	(SELECT min(w.due_at) FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')),
 	coalesce((SELECT max(nullif(w.last_error, '')) FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')), last_error), look_alike_of, replaces`
 
-// ofTransaction holds of the authentic events of the transaction @ref. Nothing that a forged event
-// says is stored as its id.
+// ofTransaction is, as SQL, the condition for authentic events of the transaction @ref. The ids
+// that a forged event names are not stored.
 const ofTransaction = `id = ANY(ARRAY(SELECT event_id FROM event_keys WHERE transaction = event_key(nullif(@ref, '')))) AND provider_txn_ref = @ref`
 
 // EventFilter narrows a list of events; empty fields do not.
@@ -137,7 +137,7 @@ func (s *Service) InboundEvent(ctx context.Context, id uuid.UUID) (InboundEvent,
 	return e, err
 }
 
-// body is what came of an event; empty: it is archived.
+// body returns an event's body as received; empty: it is archived.
 func (s *Service) body(ctx context.Context, id uuid.UUID) (string, error) {
 	var stored []byte
 	err := s.Pool.QueryRow(ctx, `SELECT body FROM event_bodies WHERE event_id = $1`, id).Scan(&stored)
@@ -218,10 +218,10 @@ func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destinat
 
 // Assign posts a misdirected payment to the account that an operator names, active or expired: as
 // posting does, with a credit, a delivery where there is a URL, and a confirmation that is due
-// soon. The money leaves the suspense account. Nothing of it can be paid out before the bank's
-// record confirms it. [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for all
-// but the first of those who assign at once; [ErrRefunding]; account.ErrNotFound, also while the
-// account is being provisioned.
+// soon. The money leaves the suspense account. None of it can be paid out before the bank's record
+// confirms the payment. [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for all
+// but the first of several simultaneous callers; [ErrRefunding]; account.ErrNotFound, also while
+// the account is being provisioned.
 func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination, by audit.By) (Posted, error) {
 	var e *posting
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
@@ -259,8 +259,8 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 	return e.posted, nil
 }
 
-// lockMisdirected locks a misdirected event. Its fields are fit to post: posting refuses everything
-// else about a payment before it looks for an account.
+// lockMisdirected locks a misdirected event. Its fields are fit to post, since posting makes all
+// its other checks before it looks for an account.
 func lockMisdirected(ctx context.Context, tx pg.Tx, id uuid.UUID) (*posting, error) {
 	if err := lockEvent(ctx, tx, id, CategoryMisdirected, ErrNotMisdirected); err != nil {
 		return nil, err
@@ -269,8 +269,8 @@ func lockMisdirected(ctx context.Context, tx pg.Tx, id uuid.UUID) (*posting, err
 	return &posting{eventRow: row}, err
 }
 
-// assignTo makes the named account the event's target, and locks it. Why the event was misdirected
-// stays on its record.
+// assignTo makes the named account the event's target, and locks it. The event keeps the reason why
+// it was misdirected.
 func (e *posting) assignTo(ctx context.Context, tx pg.Tx, to Destination) error {
 	id, err := to.find(ctx, tx)
 	if err != nil {

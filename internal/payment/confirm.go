@@ -32,7 +32,7 @@ var (
 	errInList   = errors.New("the bank's list of its second is being read")
 )
 
-// booked is a posted payment as it is compared with the bank's record.
+// booked holds what is compared with the bank's record of a posted payment.
 type booked struct {
 	ID            uuid.UUID `pg:"id"` // the event's
 	TxnRef        string
@@ -41,7 +41,7 @@ type booked struct {
 	Currency      string
 	AccountNumber string
 	AccountID     uuid.UUID
-	// posted by an operator's decision, to another account than the one that was paid
+	// an operator assigned it, to an account other than the one that was paid
 	Assigned    bool
 	AliasNumber string // the number that the event says was paid, where it carries one
 	AliasRef    string // the reference that the event says was paid
@@ -49,8 +49,8 @@ type booked struct {
 	OccurredAt  *time.Time // the bank's time of the payment, by the event
 }
 
-// check is a posted payment about which the bank is due to be asked. Several workers may ask at
-// once, which is harmless: the one whose claim still stands records the answer.
+// check is a posted payment that is due to be confirmed with the bank. Several workers may ask the
+// bank at once, which is harmless: the one whose claim still stands records the answer.
 type check struct {
 	booked
 	Attempt     int
@@ -60,8 +60,8 @@ type check struct {
 	Split       bool // it is shared out
 	recallState
 	claim work.Claim
-	// it is no payment but the bank's event that it took back the payment of TxnRef: that is looked
-	// for ([Service.openStored])
+	// this is not a payment but the bank's event that it took back the payment of TxnRef, which has
+	// to be found ([Service.openLate])
 	reversal bool
 }
 
@@ -76,8 +76,8 @@ type finding struct {
 	next    time.Time
 	success bool           // of a recall: the record says success
 	watched bool           // a recall that the bank's record contradicts: the hold ends
-	kept    bool           // a recall that it has contradicted for long, or that is over
-	open    bool           // a recall is asked about further, though the entry was moved
+	kept    bool           // a recall that it has contradicted for two weeks, or that has ended
+	open    bool           // the bank is still asked about a recall, although the entry was moved
 	publish bool           // the tenant chose more events than received payments, or listens
 	sender  *ledger.Sender // of a confirmation: the payer, by the bank's record
 }
@@ -102,8 +102,8 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	}
 	failpoint.At("payment/before-ask")
 	var listed *provider.Transaction
-	if !c.recalled() { // of a recalled payment only the record itself will do
-		// only reads, as the question below does; an unanswered one is asked again
+	if !c.recalled() { // a recalled payment needs the record itself, not the list
+		// like the question below, this only reads; if there is no answer, it is asked again
 		l, lookErr := s.listed.Do(ctx, c)
 		if err = lookErr; err == nil && l.list != nil {
 			listed, l.later, err = l.list.answer(ctx, c)
@@ -113,7 +113,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 		}
 	}
 	if err != nil || listed == nil {
-		// Questions by id are what the bank allows few of, so the payment is leased first.
+		// The bank limits questions by id, so the payment is leased first.
 		leased, err := s.leases.Do(ctx, c)
 		if err != nil || leased == nil {
 			return err
@@ -144,7 +144,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// asksOn reports whether the bank is asked again.
+// asksOn reports whether the bank will be asked again.
 func (f *finding) asksOn() bool { return f.open || f.event == "" && !f.kept }
 
 // outcome names the result of a question, for the metrics.
@@ -175,7 +175,8 @@ func (s *Service) BankRecord(ctx context.Context, id string) (provider.Transacti
 	return provider.Record(ctx, s.Bank, id)
 }
 
-// missedEnough reports whether one more "not found" reverses the payment, once it is proven.
+// missedEnough reports whether one more "not found" is enough to reverse the payment, if it is
+// proven.
 func (s *Service) missedEnough(c *check, now time.Time) bool {
 	return c.Misses+1 >= s.ConfirmMisses && now.Sub(c.PostedAt) >= s.ConfirmMinAge
 }
@@ -226,8 +227,8 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	return f
 }
 
-// senderOf is the payer by the bank's record. Of what is not text that can be stored and shown, and
-// of what is longer than any name, nothing is kept.
+// senderOf returns the payer by the bank's record. A field that is not storable text, or longer
+// than any name, is left empty.
 func senderOf(t provider.Transaction) *ledger.Sender {
 	short := func(s string) string {
 		if s = strings.TrimSpace(Clean(s)); utf8.RuneCountInString(s) > maxSender {
@@ -262,16 +263,16 @@ func (b *booked) Differs(t provider.Transaction) string {
 
 // sameAccount reports whether the bank's record is of the account that was paid.
 //
-// What posting found by itself must have been paid to the account's own number. The event's word is
-// no evidence there: its signature covers neither reference nor number, so with a changed reference
-// it would name the thief's account beside the payer's true number. A payment that an operator
-// assigned did go elsewhere; the record must then agree with what the event says it was sent to
-// (the number, or the reference where it carries none), so that a payment to one customer cannot be
-// shown to the operator as one to a number that nobody knows.
+// If posting found the account by itself, the record must name the account's own number. The event
+// proves nothing here: its signature covers neither reference nor number, so a forger could change
+// the reference to a thief's account and keep the number that the payer used. If an operator
+// assigned the payment, it did go elsewhere; then the record must agree with the destination in the
+// event (the number, or the reference if there is none), so that a payment to one customer cannot
+// be presented to the operator as one to an unknown number.
 func (b *booked) sameAccount(t provider.Transaction) bool {
 	switch {
 	case t.AccountNumber == b.AccountNumber:
-		// the number may have been another account's before, and the record then names that one
+		// the number may have belonged to another account before, which the record then names
 		ref, err := uuid.Parse(t.AccountRef)
 		return b.Assigned || err != nil || ref == b.AccountID
 	case !b.Assigned:
@@ -315,8 +316,8 @@ func (s *Service) readChecks(ctx context.Context, q pg.Querier, ids []uuid.UUID,
 	return pg.Match(ids, found, (*check).id), err
 }
 
-// leaseBatch leases the payments of checks, and returns the new claims; nil: another worker
-// has claimed it meanwhile.
+// leaseBatch leases the payments of checks, and returns the new claims; nil: another worker has
+// claimed the payment meanwhile.
 func (s *Service) leaseBatch(ctx context.Context, tx pg.Tx, checks []*check) ([]*work.Claim, error) {
 	claims := make([]work.Claim, len(checks))
 	for i, c := range checks {
@@ -326,8 +327,8 @@ func (s *Service) leaseBatch(ctx context.Context, tx pg.Tx, checks []*check) ([]
 }
 
 // recordBatch stores many findings, moves their entries, and publishes what tenants are subscribed
-// to, in one transaction. A finding whose claim does not stand any more is dropped: another
-// worker has the payment.
+// to, in one transaction. A finding whose claim is no longer valid is dropped: another worker has
+// the payment.
 func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding) ([]struct{}, error) {
 	held, err := s.recordFindings(ctx, tx, findings)
 	if err != nil {
@@ -351,8 +352,8 @@ func (s *Service) recordBatch(ctx context.Context, tx pg.Tx, findings []*finding
 	return make([]struct{}, len(findings)), nil
 }
 
-// lockBalances locks all balances of a batch at once where its steps would lock one after the
-// other: if one of its payments is shared out or recalled.
+// lockBalances locks all balances of a batch at once if its steps would otherwise lock them one
+// after the other: if one of its payments is split or recalled.
 func lockBalances(ctx context.Context, tx pg.Tx, findings []*finding) error {
 	if !slices.ContainsFunc(findings, func(f *finding) bool { return f.Split || f.recalled() }) {
 		return nil
@@ -377,14 +378,15 @@ func (s *Service) moveEntries(ctx context.Context, tx pg.Tx, findings []*finding
 	return ledger.MoveEntries(ctx, tx, s.Clock.Now(), moves)
 }
 
-// findingSQL returns for each whether its tenant is subscribed to more than received payments.
+// findingSQL returns for each finding whether its tenant is subscribed to more than received
+// payments.
 var findingSQL = `
 		UPDATE inbound_events e SET attempt_count = attempt_count + 1, misses = misses + c.missed, last_error = c.why
 		FROM ` + pg.Unnest[finding](2, "c") + `
 		WHERE e.id = ANY(ARRAY[c.id])
 		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR t.webhook_endpoints > 0 OR t.event_log OR coalesce(t.listening_until > $1, false) FROM tenants t WHERE t.id = e.tenant_id)`
 
-// recordFindings stores the findings whose claims stand, and returns these.
+// recordFindings stores the findings whose claims still stand, and returns them.
 func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {
 	outcomes := make([]work.Outcome, len(findings))
 	now := s.Clock.Now()

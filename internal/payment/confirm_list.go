@@ -23,25 +23,26 @@ import (
 // The bank answers some 75 questions a second, but shows 50 records on a page of its list: where
 // many payments of about the same time wait to be confirmed, the list of that time is read instead
 // of asking for each: of one second or of several (confirm_span.go). One worker reads it, once, and
-// confirms what it shows to be true for all workers; nothing else comes of it. Whatever is missing,
-// under way or different there is asked about by its own id, as is a lone one.
+// confirms the payments that it supports, for all workers. The list decides nothing else: a payment
+// that is missing, in progress or different there is asked about by its own id, and so is a lone
+// one.
 const (
-	// so many waiting payments are worth reading a list
+	// a list is read when at least this many payments wait
 	listFrom = 16
-	// of a list no more pages are read than two and one for so many payments that waited for it, or
+	// of a list, two pages are read, and one more for each listWorth payments that waited for it or
 	// were found in it
 	listShare = 8
-	listKept  = 10 * time.Second      // how long a list that was read is not read again
-	listQuiet = time.Minute           // how long no list is read after one could not be
+	listKept  = 10 * time.Second      // for how long a list that was read is not read again
+	listQuiet = time.Minute           // for how long no list is read after a failure
 	listLease = time.Minute           // how long a worker may take to read a list
 	listMax   = 1000                  // checks in one batch
 	listPause = 10 * time.Millisecond // how long the last few wait for company
 	listsRead = 16                    // lists that one process reads at a time
-	// how long a check waits for a list, which keeps others waiting
+	// how long a check waits for a list; meanwhile it keeps others waiting
 	listWait  = 100 * time.Millisecond
-	listAgain = 2 * time.Second // when it comes back to see what the list has brought
-	// A page is small, and a commit costs the same for one as for several: so many records are
-	// confirmed together, or what came in so long a time.
+	listAgain = 2 * time.Second // when it comes back to see what the list has confirmed
+	// A page is small, and a commit costs the same for one record as for many, so this many records
+	// are confirmed together, or those that came within this time.
 	listBatch = 256
 	listHeld  = 100 * time.Millisecond
 )
@@ -52,7 +53,7 @@ type listing struct {
 	until   time.Time // the end of the lease
 	begun   time.Time
 	done    chan struct{}
-	cut     bool // given up for shorter lists; known when done is closed
+	cut     bool // given up in favour of shorter lists; valid once done is closed
 
 	mu      sync.Mutex
 	waiting map[string]chan *provider.Transaction // checks of this process, by transaction id
@@ -61,8 +62,8 @@ type listing struct {
 	sought map[string]struct{}
 }
 
-// lists are the lists that this process reads, or has read of late, by the second. The writer of
-// Service.listed alone uses the map.
+// lists are the lists that this process reads or has recently read, by second. Only the writer of
+// Service.listed uses the map.
 type lists struct {
 	bySecond map[int64]*listing
 	slots    *semaphore.Weighted
@@ -87,7 +88,7 @@ func (l *lists) stopReading() {
 	l.reading.Wait()
 }
 
-// longest is how many seconds a list may be of; zero: no list is read.
+// longest is how many seconds a list may cover; zero: no list is read.
 func (l *lists) longest(now time.Time) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,16 +98,16 @@ func (l *lists) longest(now time.Time) int64 {
 	return l.length
 }
 
-// lookup is where a check finds its answer: in the list that is being read, with another worker's
-// list later, or (zero) by asking the bank for it.
+// lookup says where a check finds its answer: in the list that is being read, later from another
+// worker's list, or (zero) by asking the bank.
 type lookup struct {
 	list  *listing
 	later bool
 }
 
-// findLists finds the lists of many checks, where reading these takes fewer questions than asking
-// for each. A few are held for listPause, in which others may come; they were due seconds ago, and
-// what makes a batch is a busy writer.
+// findLists finds lists for many checks, where reading a list takes fewer calls than asking about
+// each. A small group waits for listPause, so that others can join it: its checks were due seconds
+// ago, and only a busy writer forms larger batches.
 func (s *Service) findLists(ctx context.Context, checks []*check) []batch.Outcome[lookup] {
 	out := make([]batch.Outcome[lookup], len(checks))
 	now := s.Clock.Now()
@@ -158,9 +159,9 @@ var (
 	otherListsSQL = `SELECT second FROM confirm_lists WHERE second = ANY($1) AND read_at IS NULL`
 )
 
-// claimLists returns the lists of these spans, but for seconds that somebody reads or has read a
-// moment ago, to be read by this process, and the seconds that others are reading. Where this
-// process reads as many lists as it may, they are later as well.
+// claimLists claims the lists of these spans for this process, except for seconds that another
+// process is reading or has just read, and returns them with the seconds that others are reading.
+// Once this process reads as many lists as it may, the remaining spans count as later too.
 func (s *Service) claimLists(ctx context.Context, spans []span) (begun []*listing, others map[int64]bool, err error) {
 	others = map[int64]bool{}
 	var rows []listRow
@@ -231,8 +232,8 @@ func (l *listing) ended() bool {
 	}
 }
 
-// answer is the list's record of a check, where it has one that is true to it; later tells that the
-// list is not read to its end yet.
+// answer returns the list's record for a check, if it has one that agrees with it; later reports
+// that the list has not been read to its end.
 func (l *listing) answer(ctx context.Context, c *check) (t *provider.Transaction, later bool, err error) {
 	l.mu.Lock()
 	answer := l.waiting[c.TxnRef]
@@ -249,7 +250,7 @@ func (l *listing) answer(ctx context.Context, c *check) (t *provider.Transaction
 		return nil, false, ctx.Err()
 	}
 	l.mu.Lock()
-	delete(l.waiting, c.TxnRef) // from here on it is one of the others
+	delete(l.waiting, c.TxnRef) // from here on it counts among the others
 	l.mu.Unlock()
 	if t == nil {
 		select {
@@ -271,15 +272,15 @@ const (
 	leaveListSQL = ownListSQL + `DELETE FROM confirm_lists l USING own WHERE l.second = own.second`
 )
 
-// readList reads a list, a page after the other, until it ends or is not worth it. One of several
-// seconds that turns out to be long is given up for shorter ones.
+// readList reads a list, a page after the other, until it ends or is not worth it. A list of
+// several seconds that turns out to be long is given up in favour of shorter ones.
 func (s *Service) readList(l *listing) {
 	defer s.lists.slots.Release(1)
 	defer close(l.done)
 	ctx, cancel := context.WithTimeout(s.lists.ctx, listLease)
 	defer cancel()
 	parts, cursor, failed := contiguous(l.seconds), "", false
-	var others []provider.Transaction // that nobody has waited for so far
+	var others []provider.Transaction // that nobody has waited for yet
 	for pages, taken := 1, time.Now(); ; pages++ {
 		page, err := s.Bank.Transactions(ctx, time.Unix(parts[0].from, 0), time.Unix(parts[0].to, 0), cursor)
 		others = append(others, l.offer(page.Transactions)...)
@@ -315,14 +316,15 @@ func (s *Service) readList(l *listing) {
 	}
 }
 
-// worth is how many pages of the list are read, for those who waited for it or were found in it.
+// worth is how many pages of the list are worth reading, given the payments that waited for it or
+// were found in it.
 func (l *listing) worth() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return 2 + len(l.sought)/listShare
 }
 
-// offer gives records to the checks that wait for them here, and returns the others that may
+// offer hands records to the checks that wait for them here, and returns the others that may
 // confirm a payment.
 func (l *listing) offer(records []provider.Transaction) (others []provider.Transaction) {
 	l.mu.Lock()
@@ -340,11 +342,11 @@ func (l *listing) offer(records []provider.Transaction) (others []provider.Trans
 	return others
 }
 
-// confirmOthers confirms what nobody here waits for: the payments of other workers, and those that
-// are due in a moment.
+// confirmOthers confirms the payments that nothing here waits for: those of other workers, and
+// those that are due in a moment.
 func (s *Service) confirmOthers(ctx context.Context, l *listing, records []provider.Transaction) error {
 	others := map[string]provider.Transaction{}
-	for _, t := range l.offer(records) { // some may wait by now
+	for _, t := range l.offer(records) { // some may be awaited by now
 		others[t.ID] = t
 	}
 	if len(others) == 0 {
@@ -383,9 +385,8 @@ const checksOfSQL = `
 		SELECT w.id FROM ` + eventsOf + ` JOIN work w ON w.id = ANY(ARRAY[e.id]) AND CASE w.kind WHEN 'confirm' THEN true ELSE false END
 		WHERE coalesce(w.leased_until, '-infinity') <= $2`
 
-// checksOf reads the payments of these transactions that wait to be confirmed and that nobody asks
-// about. Their time need not have come: those of their second have, and the record is as old as
-// theirs.
+// checksOf reads the payments of these transactions that wait to be confirmed and are not leased.
+// They need not be due: others of the same second are, and the record is as old as theirs.
 func (s *Service) checksOf(ctx context.Context, refs []string) (checks []*check, err error) {
 	now := s.Clock.Now()
 	err = pg.Reading(ctx, s.Pool, func(tx pg.Tx) error {

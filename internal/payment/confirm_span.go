@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// A list is of a span of seconds: where few payments wait of each second, one page has those of
-// many. How many records the bank has of a span is not known before it is read, and its pages come
-// one after the other. So no span is longer than what a few pages bring, as far as the last lists
-// have shown, and long lists are of one second each, several at a time.
+// A list covers a span of seconds. Where few payments of each second wait, one page has those of
+// many seconds. How many records the bank has for a span is not known before it is read, and its
+// pages come one after the other. So a span is no longer than a few pages cover, judging by the
+// last lists, and long lists cover one second each, several at a time.
 const (
 	spanLongest = 64 // seconds
-	// a span ends where a page's worth of payments wait
+	// a span ends once a page's worth of payments wait
 	spanWaiting = 50
-	// the list of several seconds is given up after so many pages, and spans become shorter
+	// a list of several seconds is given up after this many pages, and spans become shorter
 	spanPages = 8
-	// a list of so few pages lets spans become longer
+	// a list of at most this many pages lets spans become longer
 	spanShort = 2
 )
 
 // span is a time in unix seconds, without its end.
 type span struct{ from, to int64 }
 
-// spansOf returns the spans of the longest length or shorter in which enough payments wait to make
-// their list worth reading, by how many wait of each second.
+// spansOf returns the spans, at most of the longest length, in which enough payments wait for their
+// list to be worth reading. It gets how many payments wait for each second.
 func spansOf(waiting map[int64]int, longest int64) (spans []span) {
 	seconds := slices.Sorted(maps.Keys(waiting))
 	for i := 0; i < len(seconds); {
@@ -42,7 +42,7 @@ func spansOf(waiting map[int64]int, longest int64) (spans []span) {
 	return spans
 }
 
-// contiguous returns the spans that these seconds are, the oldest first, as they are.
+// contiguous returns the contiguous spans that these seconds form, oldest first.
 func contiguous(seconds []time.Time) (spans []span) {
 	for _, at := range seconds {
 		second := at.Unix()

@@ -13,9 +13,9 @@ import (
 	"ajo/internal/provider"
 )
 
-// KnownAtBank is the transaction id of a payment that the bank has certainly recorded, as it has
-// confirmed it: the newest one, but for the given one; empty when there is none. It reads a bounded
-// number of rows.
+// KnownAtBank returns the transaction id of a payment that the bank has certainly recorded, because
+// it has confirmed it: the newest, other than the given one; empty if there is none. It reads a
+// bounded number of rows.
 func KnownAtBank(ctx context.Context, q pg.Querier, but uuid.UUID) (ref string, err error) {
 	err = q.QueryRow(ctx, `
 		SELECT e.provider_txn_ref
@@ -38,13 +38,13 @@ const (
 	listPages  = 40
 )
 
-// errProvenUnknown is a "not found" of the bank that may be acted on.
+// errProvenUnknown is a "not found" of the bank that may be acted upon.
 var errProvenUnknown = fmt.Errorf("%w, and other records are found", provider.ErrUnknown)
 
-// proveUnknown makes sure of a "not found" that would reverse a payment: the bank must find a
-// record that it has confirmed before, and its list must not show the payment either. The list's
-// record is the answer where there is one; an error says that there is no answer. A bank that has
-// confirmed nothing yet has nothing to prove it by.
+// proveUnknown verifies a "not found" that would reverse a payment: the bank must find a record
+// that it has confirmed before, and its list must not show the payment either. If the list has a
+// record, that is the answer; an error means that there is none. A bank that has confirmed nothing
+// yet cannot be verified.
 func (s *Service) proveUnknown(ctx context.Context, c *check) (provider.Transaction, error) {
 	known, err := KnownAtBank(ctx, s.Pool, c.ID)
 	if err == nil && known != "" {

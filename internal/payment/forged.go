@@ -9,21 +9,21 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// forgedRoom bounds the events without a valid signature that this process keeps: so many a second,
-// and as many as the table still has room for.
+// forgedRoom bounds the events without a valid signature that this process keeps: by rate, and by
+// the room that is left in the table.
 type forgedRoom struct {
 	rate *rate.Limiter
 
 	mu      sync.Mutex
-	left    int       // of the room, since it was counted
+	left    int       // of the room, as last counted
 	counted time.Time // zero: never
 }
 
 func (s *Service) forgedMax() int { return cmp.Or(s.ForgedMax, forgedTotal) }
 
-// keepsForged reports whether there is room for one more event without a valid signature. With
-// Postgres away there is: to store it then fails, and the bank gets an error, whose own event it
-// may be under a secret that we do not know yet.
+// keepsForged reports whether there is room for one more event without a valid signature. While
+// Postgres is away it returns true: storing the event then fails, so the sender gets an error. The
+// event may be the bank's own, signed with a secret that we do not know yet.
 func (s *Service) keepsForged(ctx context.Context) bool {
 	if !s.forged.rate.AllowN(s.Clock.Now(), 1) {
 		return false
@@ -47,9 +47,9 @@ func (s *Service) keepsForged(ctx context.Context) bool {
 	return s.forged.left >= 0
 }
 
-// PurgeForged removes events without a valid signature that are older than 30 days, or that half of
-// [forgedMax] newer ones have come after: so there is always room for the newest. It removes at
-// most limit of them, and none that another process is removing.
+// PurgeForged removes events without a valid signature that are older than 30 days, or have at
+// least half of [forgedMax] newer ones after them, so that there is always room for the newest. It
+// removes at most limit of them, and skips those that another process is removing.
 func (s *Service) PurgeForged(ctx context.Context, limit int) (int64, error) {
 	tag, err := s.Pool.Exec(ctx, `
 		WITH old AS MATERIALIZED (

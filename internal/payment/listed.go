@@ -27,7 +27,7 @@ type Entry struct {
 	Status ledger.Status
 }
 
-// Known is what the books have of a transaction of the list.
+// Known is what the books have for a transaction of the list.
 type Known struct {
 	Entry    *Entry // nil: it is not in the ledger
 	EventID  uuid.UUID
@@ -36,7 +36,7 @@ type Known struct {
 	Problem  string
 	// as the event has them: zero where it cannot be read
 	Amount, Fee money.Amount
-	ReturnedBy  string // of a misdirected one: the refund that pays it back, or has; empty: none
+	ReturnedBy  string // for a misdirected one: the refund that has paid or will pay it back; empty: none
 }
 
 // returnedBy is, as SQL, the refund of a misdirected payment of an event e, whose entry's group is
@@ -78,7 +78,7 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
 		JOIN accounts a ON a.id = l.account_id
 		WHERE e.status = 'processed'
-		ORDER BY l.status <> 'reversed', e.id`, ids) // the last one of each stands: that which counts, else the newest
+		ORDER BY l.status <> 'reversed', e.id`, ids) // the last row of each wins: the one that counts, else the newest
 	for _, e := range entries {
 		k := out[e.TxnRef]
 		k.Entry = &e
@@ -109,16 +109,16 @@ func (s *Service) EntriesBetween(ctx context.Context, from, to time.Time, note f
 	return rows.Err()
 }
 
-// MisdirectedBetween returns the misdirected payments that were made from (inclusive) to
-// (exclusive), by the events' own time, and at most so many of them, by the bank's ids.
+// MisdirectedBetween returns at most limit misdirected payments that were made from (inclusive) to
+// (exclusive), by the events' own time.
 func (s *Service) MisdirectedBetween(ctx context.Context, from, to time.Time, limit int) ([]Misdirection, error) {
 	return pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Misdirection], `
 		SELECT provider_txn_ref, id, amount, fee, occurred_at, received_at, `+returnedBy+` FROM inbound_events e
 		WHERE misdirected AND occurred_at >= $1 AND occurred_at < $2 ORDER BY id LIMIT $3`, from, to, limit)
 }
 
-// MisdirectedTakenBack returns the bank's ids of misdirected payments of which its event has said
-// since a time that it took them back, at most so many.
+// MisdirectedTakenBack returns the bank's ids of at most limit misdirected payments that the bank's
+// events since a time report as taken back.
 func (s *Service) MisdirectedTakenBack(ctx context.Context, since time.Time, limit int) ([]string, error) {
 	return pg.Collect(ctx, s.Pool, pgx.RowTo[string], `
 		SELECT e.provider_txn_ref FROM inbound_events e JOIN event_keys k ON k.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))]) AND k.event_type = $1
@@ -126,8 +126,8 @@ func (s *Service) MisdirectedTakenBack(ctx context.Context, since time.Time, lim
 		WHERE e.misdirected ORDER BY e.id LIMIT $3`, typeReversal, since, limit)
 }
 
-// TakenBack returns the bank's ids of payments that recalls have reversed since a time, or would
-// reverse if they were not under review, at most so many.
+// TakenBack returns the bank's ids of at most limit payments that recalls have reversed since a
+// time, or would have reversed if they were not under review.
 func (s *Service) TakenBack(ctx context.Context, since time.Time, limit int) ([]string, error) {
 	return pg.Collect(ctx, s.Pool, pgx.RowTo[string], `
 		SELECT e.provider_txn_ref FROM recalls r JOIN inbound_events e ON e.id = r.event_id
@@ -136,7 +136,7 @@ func (s *Service) TakenBack(ctx context.Context, since time.Time, limit int) ([]
 		ORDER BY r.event_id DESC LIMIT $2`, since, limit)
 }
 
-// Misdirection is a misdirected payment, whose money the suspense account has.
+// Misdirection is a misdirected payment, whose money is in the suspense account.
 type Misdirection struct {
 	TxnRef                 string
 	EventID                uuid.UUID
@@ -146,7 +146,7 @@ type Misdirection struct {
 }
 
 // Unfit says why a record of the list cannot be posted as a payment. Such a record is not stored:
-// the genuine event has the same id and may be fit to post, and would then be taken for a repeat.
+// the genuine event has the same id and may be fit to post, but would then be taken for a repeat.
 func Unfit(t provider.Transaction) string {
 	switch {
 	case t.Currency != money.Currency:
@@ -164,23 +164,23 @@ func Unfit(t provider.Transaction) string {
 // Listed is a payment of the bank's list whose event never came.
 type Listed struct {
 	Record provider.Transaction
-	// the payment that it may be a repeat of: it is stored and not posted; nil: there is none
+	// the payment that it may repeat: then it is stored and not posted; nil: there is none
 	LookAlike *LookAlike
 }
 
-// LookAlike is a payment of the books that another may be a repeat of.
+// LookAlike is a payment in the books that another one may repeat.
 type LookAlike struct {
 	EventID uuid.UUID
 	TxnRef  string
 }
 
-// Why says that a payment may be a repeat of this one.
+// Why returns the text that a payment may be a repeat of this one.
 func (l LookAlike) Why() string {
 	return fmt.Sprintf("it looks like the payment %s, which is in the books as event %s", l.TxnRef, l.EventID)
 }
 
-// StoreListed stores payments from the bank's own records, to be posted as any. An event that came
-// before, or comes at this moment, makes one a duplicate.
+// StoreListed stores payments from the bank's own records, to be posted like any other. If the
+// event came before, or comes at this moment, the stored payment is a duplicate.
 func (s *Service) StoreListed(ctx context.Context, list []Listed) []batch.Outcome[Receipt] {
 	events := make([]*inbound, len(list))
 	for i, l := range list {
@@ -193,14 +193,14 @@ func (s *Service) StoreListed(ctx context.Context, list []Listed) []batch.Outcom
 	return s.store.DoAll(ctx, events)
 }
 
-// HoldBack keeps a payment that is stored from being posted, as it may be a repeat. A payment that
-// is posted by now stays so.
+// HoldBack keeps a stored payment from being posted, because it may be a repeat. A payment that has
+// been posted meanwhile stays posted.
 func (s *Service) HoldBack(ctx context.Context, eventID uuid.UUID, like LookAlike) error {
 	return s.refuseReceived(ctx, eventID, like.Why(), &like.EventID)
 }
 
-// RepostListed is [Service.Repost] without an operator: the bank's list shows that the record is a
-// payment, and record is what it says. [ErrNotUnposted] where somebody else has posted it.
+// RepostListed is [Service.Repost] without an operator: the bank's list has shown that it is a
+// payment, and record is the bank's own. [ErrNotUnposted] if somebody else has posted it.
 func (s *Service) RepostListed(ctx context.Context, eventID uuid.UUID, record provider.Transaction) (Posted, error) {
 	return s.postRecord(ctx, eventID, record, nil)
 }

@@ -12,11 +12,11 @@ import (
 	"ajo/internal/pg"
 )
 
-// A payment has one transaction id, by which it is posted once. Where the bank's list spells that
-// id otherwise than the event, the same payment has two, and would be posted twice. So there is a
-// second key: the session id of the interbank switch where both have one, else account, sum and
-// time. Two payments that agree in it are two only if the bank's list has both, each under its own
-// id: a reconciliation decides that.
+// A payment has one transaction id, by which it is posted once. If the bank's list spells that id
+// differently from the event, the same payment has two ids, and would be posted twice. So there is
+// a second key: the session id of the interbank switch if both have one, else account, sum and
+// time. Two payments with the same second key are distinct only if the bank's list has both, each
+// under its own id; reconciliation decides that.
 
 // AlikeWithin is how far the times of one payment may lie apart in event and list.
 const AlikeWithin = time.Minute
@@ -25,16 +25,16 @@ const AlikeWithin = time.Minute
 type candidate struct {
 	ID        uuid.UUID    `pg:"id"`
 	AccountID uuid.UUID    `pg:"account"` // uuid.Nil: none has it
-	Number    string       `pg:"number"`  // that was paid, by the event
+	Number    string       `pg:"number"`  // that the event says was paid
 	Amount    money.Amount `pg:"amount,numeric"`
 	At        time.Time    `pg:"at"`
 	Ref       string       `pg:"ref"`
 	Session   string       `pg:"session"`
 }
 
-// heldBackSQL finds, for each event that is about to be posted, a payment that the bank's list
-// brought and that has its account, or its number, its sum, its time and no other session, under
-// another transaction id.
+// heldBackSQL finds, for each event that is about to be posted, a payment from the bank's list with
+// another transaction id but the same account (or number), the same sum, about the same time, and
+// no different session id.
 var heldBackSQL = `
 		SELECT n.id, r.id, r.provider_txn_ref
 		FROM ` + pg.Unnest[candidate](2, "n") + `
@@ -45,9 +45,9 @@ var heldBackSQL = `
 				AND e.provider_txn_ref <> n.ref AND (e.status IN ('received', 'processed') OR e.misdirected) AND (e.session_id = '' OR n.session = '' OR e.session_id = n.session)
 			LIMIT 1) r ON true`
 
-// holdRepeats holds back the events that may be repeats of what the bank's list brought before them
-// under another id. The next reconciliation posts those of which the list shows that they are
-// payments of their own.
+// holdRepeats holds back events that may repeat a payment which the bank's list brought earlier
+// under another id. The next reconciliation posts those that the list shows to be separate
+// payments.
 func (s *Service) holdRepeats(ctx context.Context, tx pg.Tx, events []*posting) error {
 	var rows []candidate
 	byID := map[uuid.UUID]*posting{}

@@ -39,7 +39,7 @@ const (
 	Failed Status = "failed"
 )
 
-// Event is what moves an event record.
+// Event is a transition of an event record.
 type Event string
 
 // The events.
@@ -51,7 +51,7 @@ const (
 	EventRefuse Event = "refuse" // no account, or fields that cannot be posted
 	EventAssign Event = "assign" // an operator names the account
 	EventRepost Event = "repost" // what could not be posted is posted from the bank's own record
-	// the bank's list has it, and it may be a repeat of a payment under another id
+	// it comes from the bank's list, and may repeat a payment under another id
 	EventDoubt Event = "doubt"
 )
 
@@ -67,7 +67,7 @@ var Transitions = fsm.New("Inbound event",
 	fsm.Row[Status, Event]{From: Failed, Event: EventRepost, To: Processed},
 )
 
-// RecallStatus is the state of a recall: of the question whether the bank has taken back a payment.
+// RecallStatus is the state of a recall, the question whether the bank has taken a payment back.
 type RecallStatus string
 
 // The states of a recall.
@@ -88,7 +88,7 @@ const (
 	EventRecalled RecallEvent = "recall"
 	EventTaken    RecallEvent = "reverse" // the bank's record says so, or an operator
 	EventDoubted  RecallEvent = "doubt"   // the bank's record says success
-	EventKept     RecallEvent = "keep"    // and has done so for long; or an operator
+	EventKept     RecallEvent = "keep"    // it has said success for two weeks; or an operator says so
 )
 
 // RecallTransitions is the recall's state machine.
@@ -122,28 +122,29 @@ type Options struct {
 	Clock         clock.Clock
 	Log           *slog.Logger
 	WebhookSecret secret.Redacted // the key of the bank's signatures
-	// PreviousSecret is the key before it, which holds until PreviousUntil; zero: there is none.
+	// PreviousSecret is the previous key, valid until PreviousUntil; zero: there is none.
 	PreviousSecret secret.Redacted
 	PreviousUntil  time.Time
-	// Spool keeps authentic events while Postgres is away; nil: there is none. Box seals what it
-	// keeps.
+	// Spool keeps authentic events while Postgres is away; nil: there is none. Box seals its
+	// records.
 	Spool *spool.Spool
 	Box   *secret.Box
 	// ForgedMax is how many events without a valid signature are kept; 0: 20,000.
 	ForgedMax int
 	// ConfirmDelays are the gaps between checks against the bank's records; the last one repeats.
 	ConfirmDelays []time.Duration
-	// Not found in ConfirmMisses checks, the last at least ConfirmMinAge after posting: reversed.
+	// A payment that ConfirmMisses checks do not find, the last of them at least ConfirmMinAge
+	// after posting, is reversed.
 	ConfirmMisses int
 	ConfirmMinAge time.Duration
-	// SendBack pays a confirmed payment (named by its event) back to its sender, as its account's
-	// policy says, once: a repeat does nothing. nil: it is done, or declined for good; an error:
-	// not yet.
+	// SendBack refunds a confirmed payment (named by its event) to its sender, as its account's
+	// policy says. It does so once: a repeat does nothing. nil: it is done, or declined for good;
+	// an error: not yet.
 	SendBack func(ctx context.Context, payment uuid.UUID) error
-	// ExpeditePayouts makes the questions about payouts (named by their merchantTxRef) due, in the
-	// transaction that stores the bank's events about them. nil: nobody asks.
+	// ExpeditePayouts makes the next steps of payouts (named by their merchantTxRef) due, in the
+	// transaction that stores the bank's events about them. nil: nothing is expedited.
 	ExpeditePayouts func(ctx context.Context, tx pg.Tx, merchantTxRefs []string) error
-	// No clear answer for ConfirmDeadline after posting: needs_review.
+	// A payment without a clear answer by ConfirmDeadline after posting needs review.
 	ConfirmDeadline time.Duration
 }
 
@@ -155,7 +156,7 @@ var DefaultConfirmDelays = []time.Duration{
 // The sizes of batches.
 const (
 	storeSize = 200
-	// for work that no caller waits for: only a backlog makes so large a batch
+	// for work that no caller waits for; only a backlog makes batches this large
 	workSize = 500
 )
 
@@ -181,7 +182,7 @@ const (
 	forgedBurst     = 1000
 	forgedKept      = 30 * 24 * time.Hour
 	forgedTotal     = 20_000 // of 4 KiB each
-	// how often a process counts what is kept; so all together keep little more
+	// how often a process counts what is kept, so that all processes together keep little more
 	forgedRecount = 10 * time.Second
 )
 

@@ -24,7 +24,7 @@ import (
 	"ajo/ledger"
 )
 
-// The reasons for which an authentic payment is not posted; ErrorMessage shows them.
+// The reasons why an authentic payment is not posted; ErrorMessage shows them.
 const (
 	reasonNoAccount = "no account has this alias"
 	reasonAmbiguous = "alias is ambiguous"
@@ -35,7 +35,7 @@ const (
 
 // Posted is the result of posting an event.
 type Posted struct {
-	Category  Category      // empty: there was nothing to do, another worker has done it
+	Category  Category      // empty: there was nothing to do, because another worker has done it
 	Waited    time.Duration // since the event was received
 	ConfirmAt time.Time     // when the bank is first asked; zero unless Category is payment
 }
@@ -46,15 +46,15 @@ type posting struct {
 	target   *account.Target
 	assigned bool           // by an operator, who names the target
 	reposted bool           // from the bank's own record, after it could not be posted
-	action   account.Action // what the account's policy says of it
-	why      string         // why it does not just accept it
+	action   account.Action // what the account's policy says about it
+	why      string         // why the policy does not accept it
 	result   result
 	posted   Posted
-	// the bank's event that it has taken the payment back is stored
+	// a stored event of the bank says that it has taken the payment back
 	takenBack bool
 }
 
-// result is what posting decides of an event, and what postedSQL stores.
+// result is what posting decides about an event, and what postedSQL stores.
 type result struct {
 	ID        uuid.UUID  `pg:"id"`
 	Status    Status     `pg:"status"`
@@ -62,7 +62,7 @@ type result struct {
 	Reason    string     `pg:"reason"`
 	AccountID *uuid.UUID `pg:"account"`
 	TenantID  *uuid.UUID `pg:"tenant"`
-	LookAlike *uuid.UUID `pg:"alike"` // the event that it may be a repeat of
+	LookAlike *uuid.UUID `pg:"alike"` // the event that it may repeat
 	Policy    *string    `pg:"policy"`
 	Split     *bool      `pg:"split"`
 }
@@ -70,15 +70,15 @@ type result struct {
 func (e *posting) decided(c Category, reason string) { e.result.Category, e.result.Reason = c, reason }
 
 // Post posts a stored payment: ledger, delivery, category, and the end of a one-time account, in
-// one transaction with the events that other callers post at the same moment. Posting again, late,
-// or at once by two workers changes nothing. What the schema refuses becomes a processing_error;
-// any other failure is a [retry] error with the time of the next try.
+// one transaction with the events that other callers post at the same moment. Posting an event
+// again, late, or by two workers at once changes nothing. An event that the schema refuses becomes
+// a processing_error; any other failure is a [retry] error with the time of the next try.
 func (s *Service) Post(ctx context.Context, id uuid.UUID) (Posted, error) {
 	o := s.PostAll(ctx, []uuid.UUID{id})[0]
 	return o.Value, o.Err
 }
 
-// PostAll is [Service.Post] for many, in their order.
+// PostAll is [Service.Post] for many events; the results are in their order.
 func (s *Service) PostAll(ctx context.Context, ids []uuid.UUID) []batch.Outcome[Posted] {
 	out := s.post.DoAll(ctx, ids)
 	for i, id := range ids {
@@ -99,7 +99,7 @@ func (s *Service) concluded(ctx context.Context, id uuid.UUID, p Posted, err err
 		metrics.Posted(string(CategoryProcessingError), 0)
 		return Posted{Category: CategoryProcessingError}, s.failPosting(ctx, id, err)
 	}
-	if ctx.Err() != nil { // it is handed back, and due as before
+	if ctx.Err() != nil { // it is handed back, and stays due
 		return Posted{}, err
 	}
 	at, recErr := work.Postpone(ctx, s.Pool, work.Ingest, id, s.Clock.Now(), err)
@@ -110,14 +110,15 @@ func (s *Service) concluded(ctx context.Context, id uuid.UUID, p Posted, err err
 	return Posted{}, retry.At(at, errors.Join(err, recErr))
 }
 
-// failPosting records that the ledger could not be written for an event: an operator must look.
+// failPosting records that the ledger could not be written for an event, which an operator must
+// look at.
 func (s *Service) failPosting(ctx context.Context, id uuid.UUID, why error) error {
 	s.Log.ErrorContext(ctx, "an authentic payment could not be posted", slog.String("alert", "processing_error"), slog.String("event", id.String()), slog.Any("err", why))
 	return s.refuseReceived(ctx, id, "the ledger write failed: "+why.Error(), nil)
 }
 
-// refuseReceived keeps an event that waits to be posted from being posted. One that is posted by
-// now stays so.
+// refuseReceived keeps an event that waits to be posted from being posted. One that has been posted
+// meanwhile stays posted.
 func (s *Service) refuseReceived(ctx context.Context, id uuid.UUID, why string, lookAlikeOf *uuid.UUID) error {
 	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		if err := work.Cancel(ctx, tx, work.Ingest, id); err != nil {
@@ -130,11 +131,11 @@ func (s *Service) refuseReceived(ctx context.Context, id uuid.UUID, why string, 
 	})
 }
 
-// postRetry is the gap after which a posting is tried again whose failure could not be recorded.
+// postRetry is the gap before a posting whose failure could not be recorded is tried again.
 const postRetry = 5 * time.Second
 
 // postBatch posts the events that wait for it. An event that is named twice is posted once, and one
-// caller has it.
+// caller gets the result.
 func (s *Service) postBatch(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]Posted, error) {
 	begun := time.Now()
 	out := make([]Posted, len(ids))
@@ -171,13 +172,13 @@ func tracePosted(ctx context.Context, events []*posting, begun time.Time) {
 	}
 }
 
-// eventsNamed are the events e with the ids $1 (package pg, plans.go).
+// eventsNamed selects the events e with the ids $1 (package pg, plans.go).
 const eventsNamed = `unnest($1::uuid[]) AS m (event) JOIN inbound_events e ON e.id = ANY(ARRAY[m.event])`
 
 var receivedSQL = `SELECT ` + pg.Names[eventRow]() + ` FROM ` + eventsNamed + ` WHERE status = 'received' ORDER BY id`
 
 // readReceived reads the events that wait to be posted, in the order of their ids, which is the
-// order of arrival. Whoever has taken their items is the only one who changes them.
+// order of arrival. Nobody else changes them, since this transaction has taken their items.
 func readReceived(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*posting, error) {
 	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*posting, error) {
 		row, err := pgx.RowToStructByPos[eventRow](r)
@@ -206,7 +207,7 @@ func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*posting) er
 	}
 	var good []*posting
 	for _, e := range events {
-		// once more: an event before it in this batch may have ended its account
+		// again: an earlier event of this batch may have ended its account
 		if e.result.Category == CategoryPayment {
 			e.decide(false)
 		}
@@ -245,8 +246,8 @@ func (e *posting) decide(ambiguous bool) {
 	}
 }
 
-// applyPolicy asks the account's policy about the payment. What an operator assigns is not asked
-// about: a person has decided.
+// applyPolicy applies the account's policy to the payment. A payment that an operator assigns is
+// exempt, because a person has decided.
 func (e *posting) applyPolicy() {
 	e.action, e.why = e.target.Decide(*e.Amount, !e.target.Accepts(*e.OccurredAt))
 	e.result.Policy = nil
@@ -255,7 +256,7 @@ func (e *posting) applyPolicy() {
 	}
 }
 
-// kept is what the account's policy says of a payment that it does not just accept; else empty.
+// kept is the policy's action for a payment that it does not accept; else empty.
 func (e *posting) kept() string {
 	if e.result.Policy == nil {
 		return ""
@@ -263,7 +264,7 @@ func (e *posting) kept() string {
 	return *e.result.Policy
 }
 
-// held is the hold of a payment that its account's policy does not just accept.
+// held is the hold of a payment that its account's policy does not accept.
 func (e *posting) held() *ledger.Policy {
 	switch e.action {
 	case account.Hold:
@@ -274,10 +275,11 @@ func (e *posting) held() *ledger.Policy {
 	return nil
 }
 
-// endOneTime expires a one-time account that has just received exactly its amount. The payment's
-// own time is the expiry, so that one made earlier is still accepted when its event comes later,
-// and one made after it is not. A payment that was assigned went to another number: it ends the
-// account from now on, and what was paid to the account's own number until now stays accepted.
+// endOneTime expires a one-time account that has just received exactly its amount. The account
+// expires at the payment's own time, so that a payment made earlier is still accepted if its event
+// comes later, and one made afterwards is not. An assigned payment went to another number, so it
+// ends the account as of now, and payments made to the account's own number until now stay
+// accepted.
 func (e *posting) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error {
 	t := e.target
 	if t.Type != account.OneTime || t.ExpectedAmount == nil || !t.ExpectedAmount.Equal(*e.Amount) {
@@ -341,7 +343,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 			}
 		}
 	}
-	// from here on others wait for these accounts
+	// from here on, others wait for these accounts
 	if _, err := ledger.PostCredits(ctx, tx, now, postings); err != nil {
 		return err
 	}
@@ -354,7 +356,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 	return webhook.AppendFeed(ctx, tx, deliveries)
 }
 
-// readPrices reads what the platform takes of payments to tenants that have a price.
+// readPrices reads the platform's prices for payments to tenants that have one.
 func readPrices(ctx context.Context, tx pg.Tx, now time.Time, events []*posting) (map[uuid.UUID]fee.Standing, error) {
 	var tenants []uuid.UUID
 	for _, e := range events {
@@ -373,8 +375,8 @@ var postedSQL = `
 		RETURNING e.id, ` + reversalStored
 
 // recordPosted stores the results of the events, and schedules the confirmation of those that were
-// posted; the others are at their end. A processed event has an error_message exactly when it was
-// assigned (why it had to be): the confirmation relies on it.
+// posted; nothing is left to do for the others. A processed event has an error_message only if it
+// was assigned (why it had to be); the confirmation relies on that.
 func (s *Service) recordPosted(ctx context.Context, tx pg.Tx, now time.Time, events []*posting) error {
 	results := make([]result, len(events))
 	var confirm []work.Item

@@ -12,7 +12,8 @@ import (
 	"ajo/ledger"
 )
 
-// eventTypes are the statuses of an entry that are published, beside its posting.
+// eventTypes maps an entry's statuses to the events that are published for them, besides its
+// posting.
 var eventTypes = map[ledger.Status]webhook.Type{ledger.Confirmed: webhook.PaymentConfirmed, ledger.Reversed: webhook.PaymentReversed}
 
 // publishFindings publishes the events of the findings' moves. For tenants that are subscribed to

@@ -26,14 +26,14 @@ var (
 	ErrNoRecall      = errs.New(errs.Unprocessable, "no recall of this payment is open")
 )
 
-// The events by which the bank says that it has taken a payment back, or that it failed. Of one
-// that is posted, both open a recall.
+// The events by which the bank says that it has taken a payment back, or that the payment failed.
+// For a posted payment, either opens a recall.
 const (
 	typeReversal = "payment_reversal"
 	typeFailed   = "payment_failed"
 )
 
-// RecallSource is where the claim comes from that the bank has taken a payment back.
+// RecallSource says who claims that the bank has taken a payment back.
 type RecallSource string
 
 // The sources of recalls. None of them is believed: the bank is asked by the transaction's id.
@@ -45,17 +45,17 @@ const (
 )
 
 const (
-	// keptAfter is how many answers "success" end the hold. The first may come before the bank's
-	// own records agree with its event.
+	// keptAfter is how many answers of "success" end the hold. The first may come before the bank's
+	// own record has caught up with its event.
 	keptAfter = 2
-	// The record may lag for longer than that, so the bank is asked again: each time after as long
-	// as has passed since the hold ended, but at least watchLeast and at most watchMost later.
-	// Success after watchFor is believed.
+	// The record may lag for longer than that, so the bank is asked again. Each wait is as long as
+	// the time since the hold ended, but at least watchLeast and at most watchMost. Success after
+	// watchFor is believed.
 	watchLeast = 10 * time.Minute
 	watchMost  = 24 * time.Hour
 	watchFor   = 14 * 24 * time.Hour
-	// reopenGap is how soon a recall that the bank's record contradicted can be opened again by the
-	// same source. It doubles each time, up to reopenMost, so that nobody can hold money, or make
+	// reopenGap is how soon the same source can reopen a recall that the bank's record
+	// contradicted. It doubles each time, up to reopenMost, so that nobody can hold money, or make
 	// us ask the bank, for ever.
 	reopenGap  = 10 * time.Minute
 	reopenMost = 24 * time.Hour
@@ -67,8 +67,8 @@ var (
 	whyWatched    = "the bank is said to have taken it back, and its record says success: nothing is held, and it is asked on for two weeks"
 )
 
-// recallState is what a check knows of the recall of its payment that the bank is asked about; its
-// zero value is none.
+// recallState is what a check knows about the unfinished recall of its payment; its zero value
+// means that there is none.
 type recallState struct {
 	Recall      RecallStatus // open or watched
 	ClosedAt    *time.Time   // of a watched one: when its hold ended
@@ -79,15 +79,16 @@ type recallState struct {
 
 func (r *recallState) recalled() bool { return r.Recall != "" }
 
-// watch is when a recall that is watched since the given time is next asked about.
+// watch returns when the bank is next asked about a recall that is watched since the given time.
 func watch(since, now time.Time) time.Time {
 	return now.Add(min(max(now.Sub(since), watchLeast), watchMost))
 }
 
 // judgeRecall turns the bank's answer about a payment that is no longer provisional into a finding.
-// Only its record decides: that it gave the payment back (or never had it) takes it back here,
-// success in two answers ends the hold, and success for two weeks more the question. What is not
-// found, not answered, under way, or about another sum decides nothing, however long that takes.
+// Only its record decides. If the record says that the bank gave the payment back, or never had it,
+// the entry is reversed; success in two answers ends the hold, and success for two more weeks ends
+// the recall. "Not found", no answer, "in progress" or another sum decides nothing, however long
+// that takes.
 func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *finding {
 	c, now := f.check, s.Clock.Now()
 	if c.Recall == RecallWatched {
@@ -122,13 +123,13 @@ func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *fi
 	return f
 }
 
-// reversalStored is, as SQL, whether the bank's event that it took back the payment of an event e
-// is stored.
+// reversalStored is, as SQL, the condition that an event of the bank is stored which says that it
+// took back the payment of an event e.
 const reversalStored = `EXISTS (SELECT FROM event_keys k WHERE k.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))]) AND k.event_type = '` + typeReversal + `')`
 
 // The payments of transactions are locked in the order of their ids, after their items, and those
-// that are posted are then read with what is known of their recalls. Who posts one at that moment
-// is waited for: it has not seen the event that is stored here (postedSQL).
+// that are posted are then read with their recalls. A transaction that posts one at that moment is
+// waited for, since it has not seen the event that is stored here (postedSQL).
 const (
 	paymentsSQL   = `SELECT e.id FROM ` + eventsOf + ` WHERE e.status <> 'ignored' ORDER BY e.id`
 	lockEventsSQL = `SELECT e.id FROM ` + eventsNamed + ` ORDER BY e.id FOR NO KEY UPDATE OF e`
@@ -149,8 +150,8 @@ type recallable struct {
 	ClosedAt            *time.Time
 }
 
-// mayOpen reports whether a recall of the payment may be opened now: not while one is open, nor
-// after the bank took it back, nor soon after its record contradicted the last one.
+// mayOpen reports whether a recall of the payment may be opened now: not while one is open, not
+// after the bank took the payment back, and not soon after its record contradicted the last recall.
 func (r *recallable) mayOpen(source RecallSource, now time.Time) bool {
 	switch r.Status {
 	case "":
@@ -162,11 +163,11 @@ func (r *recallable) mayOpen(source RecallSource, now time.Time) bool {
 	return false
 }
 
-// OpenRecall records that the bank is said to have taken back the payment of a transaction: from
-// now on its sum covers no settlement, and the bank is asked by the transaction's id until its
-// record says what is true. It returns the payment's event; uuid.Nil where there is nothing to do:
-// no such payment is in the books, it is reversed already, a recall is open, or one was
-// contradicted by the bank's record a short time ago.
+// OpenRecall records a claim that the bank has taken back the payment of a transaction. From now on
+// its sum covers no settlement, and the bank is asked by the transaction's id until its record
+// settles the question. It returns the payment's event, or uuid.Nil if there is nothing to do: no
+// such payment is in the books, it is reversed already, a recall is open, or the bank's record
+// contradicted one a short time ago.
 func (s *Service) OpenRecall(ctx context.Context, providerTxnRef string, source RecallSource) (uuid.UUID, error) {
 	var opened map[string]uuid.UUID
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
@@ -186,7 +187,7 @@ func (s *Service) RecallTakenBack(ctx context.Context, providerTxnRef string) er
 	return err
 }
 
-// openRecalls is [Service.OpenRecall] within a transaction, for many, whose rows are locked
+// openRecalls is [Service.OpenRecall] for many payments, within a transaction. It locks their rows
 // together. It returns the payments' events by transaction.
 func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource, txnRefs []string) (map[string]uuid.UUID, error) {
 	now := s.Clock.Now()
@@ -241,7 +242,7 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 	if _, err := tx.Exec(ctx, `UPDATE inbound_events e SET last_error = $2 FROM unnest($1::uuid[]) AS m (event) WHERE e.id = ANY(ARRAY[m.event])`, opened, whyRecalled); err != nil {
 		return nil, err
 	}
-	// this ends every claim: what was asked before the recall does not answer it
+	// this ends every claim: an answer from before the recall does not count
 	items := make([]work.Item, len(opened))
 	for i, id := range opened {
 		items[i] = work.Item{Kind: work.Confirm, ID: id, TenantID: byID[id].TenantID, DueAt: now, Traceparent: byID[id].Traceparent}
@@ -253,9 +254,9 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 	return byRef, work.Schedule(ctx, tx, items...)
 }
 
-// openPosted opens the recalls of payments that are posted now, and whose payment_reversal was
-// stored before: it came first, or while they waited. What an operator posts in the place of
-// another is decided.
+// openPosted opens the recalls of payments that are posted now and whose payment_reversal is
+// already stored, because it came first or while they waited. Replacements that an operator posts
+// are exempt: a person has decided.
 func (s *Service) openPosted(ctx context.Context, tx pg.Tx, events []*posting) error {
 	var refs []string
 	for _, e := range events {
@@ -271,13 +272,14 @@ func (s *Service) openPosted(ctx context.Context, tx pg.Tx, events []*posting) e
 }
 
 // openStored opens the recalls that stored events report, in the same transaction, so that a stored
-// payment_reversal always holds the sum, of what is posted later too ([Service.openPosted]). One of
-// a transaction that has one already, stored as a repeat, may be of a later taking back: it opens
-// the recall again where that may be (mayOpen). A payment that is stored and posted while this
-// commits, which may have to wait for a standby, saw no reversal and is not seen here: an item of
-// work of the reversal itself has another look follow the commit ([Service.openLate]). A
-// payment_failed needs no such look: it says nothing of a payment that succeeds later, and before
-// that is confirmed the bank is asked anyway.
+// payment_reversal always holds the sum, even of a payment that is posted later
+// ([Service.openPosted]). A further reversal of the same transaction, stored as a repeat, may
+// report that the bank took the payment back again later: it reopens the recall if mayOpen allows
+// that. A payment that is stored and posted while this transaction commits (which may take long, if
+// it waits for a standby) sees no reversal and is not seen here. So the reversal gets an item of
+// work of its own, which looks again after the commit ([Service.openLate]). A payment_failed needs
+// no second look: it says nothing about a payment that succeeds later, and the bank is asked before
+// that is confirmed.
 func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
 	var refs []string
 	var reversals []*inbound
@@ -297,7 +299,7 @@ func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, i
 	var later []work.Item
 	for _, e := range reversals {
 		if e.recalled = opened[e.TxnRef]; e.recalled != uuid.Nil {
-			delete(opened, e.TxnRef) // a repeat beside it opens nothing
+			delete(opened, e.TxnRef) // a repeat in the same batch opens nothing
 			continue
 		}
 		if isNew[e.ID] && e.Type == typeReversal {
@@ -307,7 +309,7 @@ func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, i
 	return work.Schedule(ctx, tx, later...)
 }
 
-// addReversals adds to the checks of payments those of the claims that are payment_reversals.
+// addReversals adds checks for the claims that are payment_reversals.
 func addReversals(ctx context.Context, q pg.Querier, found []*check, claims map[uuid.UUID]work.Claim) ([]*check, error) {
 	others := maps.Clone(claims)
 	for _, c := range found {
@@ -331,12 +333,12 @@ func (s *Service) openLate(ctx context.Context, c *check) error {
 	})
 }
 
-// closeRecalls records what the findings say of open recalls, and ends their holds. The findings'
-// moves are done: a recall whose entry somebody else has moved stays open, and is asked about
-// again.
+// closeRecalls records what the findings say about open recalls, and ends their holds. It runs
+// after the findings' moves: a recall whose entry somebody else has moved stays open, and the bank
+// is asked again.
 func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) error {
 	release := map[uuid.UUID]money.Amount{}
-	var parts []uuid.UUID // of payments that are shared out
+	var parts []uuid.UUID // of payments that were split
 	i := 0
 	for _, f := range findings {
 		var m ledger.Moved
@@ -357,7 +359,7 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 			to = RecallWatched
 		case f.event == ledger.EventRecall || f.event == ledger.EventReverse:
 			to = RecallReversed
-		case f.event == ledger.EventHold: // it has left the balance: there is nothing to be held
+		case f.event == ledger.EventHold: // it has left the balance, so nothing is held
 			if _, err := tx.Exec(ctx, `UPDATE recalls SET held = 0 WHERE event_id = $1 AND status = 'open'`, f.ID); err != nil {
 				return err
 			}
@@ -391,8 +393,8 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 	return ledger.ReleaseRecalled(ctx, tx, release)
 }
 
-// endRecall closes a recall that the bank is asked about, and returns what was held: to be
-// released. [ErrNoRecall].
+// endRecall closes an unfinished recall, and returns what was held, for the caller to release.
+// [ErrNoRecall].
 func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus, now time.Time) (held money.Amount, err error) {
 	err = tx.QueryRow(ctx, `
 		UPDATE recalls r SET status = $2, held = 0, closed_at = CASE $2 WHEN 'kept' THEN coalesce(r.closed_at, $3) ELSE $3 END
@@ -404,13 +406,13 @@ func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus
 	return held, err
 }
 
-// recallDecided carries a person's decision about a review into the open recall of its payment, if
-// there is one: what was given up needs no answer, and what counts again is held until there is
-// one. It reports whether the bank is to be asked on.
+// recallDecided applies a person's decision about a review to the open recall of the payment, if
+// there is one. A payment that was given up needs no answer; one that counts again is held until
+// there is one. It reports whether the bank must still be asked.
 func (s *Service) recallDecided(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event) (open bool, err error) {
 	now := s.Clock.Now()
 	if event == ledger.EventReverse {
-		// of a payment under review nothing is held
+		// nothing is held of a payment under review
 		_, err := endRecall(ctx, tx, eventID, RecallReversed, now)
 		if errors.Is(err, ErrNoRecall) {
 			err = nil

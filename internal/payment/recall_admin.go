@@ -21,8 +21,8 @@ type RecallRecord struct {
 	TenantName     string
 	AccountID      uuid.UUID
 	AccountRef     string
-	Amount         money.Amount // net: what the balance has of it
-	Held           money.Amount // what covers no settlement because of it
+	Amount         money.Amount // net: what the balance has
+	Held           money.Amount // the part that covers no settlement because of the recall
 	EntryStatus    ledger.Status
 	ProviderTxnRef string
 	SenderName     string
@@ -30,7 +30,7 @@ type RecallRecord struct {
 	Status         RecallStatus
 	OpenedAt       time.Time
 	ClosedAt       *time.Time
-	Questions      int // to the bank about the payment, so far
+	Questions      int // to the bank, so far
 	NextAttemptAt  *time.Time
 	LastError      string // the result of the last question
 }
@@ -66,7 +66,7 @@ func (s *Service) Recall(ctx context.Context, eventID uuid.UUID) (RecallRecord, 
 }
 
 // OpenRecallByHand opens a recall for an operator: the sum is held, and the bank is asked.
-// [ErrEventNotFound]; [ErrNotRecallable] where there is nothing to take back, or a recall is open.
+// [ErrEventNotFound]; [ErrNotRecallable] if there is nothing to take back, or a recall is open.
 func (s *Service) OpenRecallByHand(ctx context.Context, eventID uuid.UUID, by audit.By) error {
 	e, err := s.InboundEvent(ctx, eventID)
 	if err != nil {
@@ -107,8 +107,8 @@ var reversedBy = map[ledger.Status]ledger.Event{
 	ledger.Provisional: ledger.EventReverse, ledger.Confirmed: ledger.EventRecall, ledger.NeedsReview: ledger.EventReverse,
 }
 
-// decideRecall locks the payment first, as the confirmation does, so that entry and recall stand
-// still from then on.
+// decideRecall locks the payment first, as the confirmation does, so that entry and recall do not
+// change from then on.
 func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to RecallStatus, by audit.By) (out Reviewed, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -165,7 +165,7 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 	return out, err
 }
 
-// lockRecall locks a payment, and returns its recall that the bank is asked about.
+// lockRecall locks a payment, and returns its unfinished recall.
 func lockRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (v RecallRecord, err error) {
 	if err := lockPayment(ctx, tx, eventID); err != nil {
 		return v, err

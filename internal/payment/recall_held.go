@@ -23,8 +23,8 @@ type HeldRecall struct {
 	OpenedAt           time.Time    `json:"openedAt"`
 }
 
-// HeldRecalls returns a page of the payments to an account that the bank may have taken back, and
-// whose money is held until that is clear, newest first. A bad cursor is [page.ErrCursor].
+// HeldRecalls returns a page of the payments to an account whose money is held because the bank may
+// have taken them back, newest first. A bad cursor is [page.ErrCursor].
 func (s *Service) HeldRecalls(ctx context.Context, tenantID, accountID uuid.UUID, r page.Request) ([]HeldRecall, page.Info, error) {
 	list := pg.List[HeldRecall]{Name: page.Recalls, ID: func(h HeldRecall) uuid.UUID { return h.TransactionGroupID }, Row: func(row pgx.CollectableRow) (HeldRecall, error) {
 		h, err := pgx.RowToStructByPos[HeldRecall](row)

@@ -24,14 +24,15 @@ import (
 	"ajo/internal/work"
 )
 
-// ErrNotStored says that the event could be stored nowhere: the bank must send it again.
+// ErrNotStored says that the event could not be stored anywhere: the bank must send it again.
 var ErrNotStored = errs.New(errs.Unavailable, "the event could not be stored; send it again")
 
-// maxForgedBody is how much of a body without a valid signature is kept: enough to see what it was.
+// maxForgedBody is how much of a body without a valid signature is kept: enough to tell what it
+// was.
 const maxForgedBody = 4096
 
-// InboundRequest is one call of the bank: the body's raw bytes and the two headers. The bytes are
-// kept, so they must be the caller's to give.
+// InboundRequest is one call of the bank: the body's raw bytes and the two headers. Receive keeps
+// the bytes, so the caller must not reuse them.
 type InboundRequest struct {
 	Body      []byte
 	Signature string
@@ -40,11 +41,11 @@ type InboundRequest struct {
 
 // Receipt is the result of receiving a request.
 type Receipt struct {
-	ID        uuid.UUID // of the stored event; of the first one, for a duplicate
+	ID        uuid.UUID // of the stored event; for a duplicate, of the first one
 	Category  Category  // empty while a payment waits to be posted
 	Duplicate bool
 	Spooled   bool // on disk, but not in Postgres yet
-	// the payment that the event says was taken back: the bank is asked about it
+	// the payment that the event says was taken back; the bank is asked about it
 	Recalled uuid.UUID
 }
 
@@ -60,7 +61,7 @@ const (
 	sourceReconciliation = "reconciliation"
 )
 
-// eventRow is what the table has of an event that says how much was paid, by whom and to whom.
+// eventRow has the columns of an event that say how much was paid, by whom and to whom.
 type eventRow struct {
 	ID          uuid.UUID     `pg:"id"`
 	Source      string        `pg:"source"`
@@ -95,12 +96,13 @@ type inbound struct {
 
 	body     []byte // as it came
 	transfer string
-	recalled uuid.UUID // the payment of which this opened a recall
+	recalled uuid.UUID // the payment whose recall this event opened
 }
 
-// Receive verifies and stores an event, in one commit with all that arrive meanwhile. Whatever the
-// event is, it is stored and answered 200; with Postgres away an authentic one goes to the spool.
-// [ErrNotStored] alone means that it is on no disk. Of a flood of forged events only some are kept.
+// Receive verifies and stores an event, in one commit with all that arrive meanwhile. Every event
+// is stored and answered 200, whatever it is; while Postgres is away, an authentic one goes to the
+// spool. Only [ErrNotStored] means that the event is on no disk. In a flood of forged events, only
+// some are kept.
 func (s *Service) Receive(ctx context.Context, in InboundRequest) (Receipt, error) {
 	e := s.read(in, s.Clock.Now(), s.verify)
 	if !e.Authentic {
@@ -118,7 +120,7 @@ func (s *Service) Receive(ctx context.Context, in InboundRequest) (Receipt, erro
 	}
 	r, err := Receipt{}, errAway
 	if !s.isAway() {
-		// it may be stored after we stopped waiting: its copy in the spool is then a duplicate
+		// it may still be stored after we stop waiting; its copy in the spool is then a duplicate
 		soon, cancel := s.soon(ctx)
 		r, err = s.store.Do(soon, e)
 		cancel()
@@ -138,10 +140,10 @@ func (s *Service) Receive(ctx context.Context, in InboundRequest) (Receipt, erro
 	return r, nil
 }
 
-// verifier reports whether an event that was received at the time now is the bank's.
+// verifier reports whether an event that was received at the time now comes from the bank.
 type verifier func(v *values, in InboundRequest, now time.Time) error
 
-// verify checks an event's signature by the bank's secret, and by the one before it until that
+// verify checks an event's signature with the bank's secret, and with the previous one until that
 // ends.
 func (s *Service) verify(v *values, in InboundRequest, now time.Time) error {
 	err := v.verify([]byte(s.WebhookSecret.Reveal()), in.Signature, in.Timestamp)
@@ -154,11 +156,11 @@ func (s *Service) verify(v *values, in InboundRequest, now time.Time) error {
 	return err
 }
 
-// verified is the check of an event whose signature held before it was spooled.
+// verified is the verifier of an event whose signature was checked before it was spooled.
 func verified(*values, InboundRequest, time.Time) error { return nil }
 
-// read makes the row of an event that was received at the time now. It never fails: what is wrong
-// with an event is part of its row.
+// read makes the row of an event that was received at the time now. It never fails: whatever is
+// wrong with the event becomes part of its row.
 func (s *Service) read(in InboundRequest, now time.Time, verify verifier) *inbound {
 	e := &inbound{eventRow: eventRow{ID: clock.NewID(), Source: sourceWebhook, ReceivedAt: now}, body: in.Body}
 	if e.body == nil { // a request without a body has an empty one; NULL is not stored
@@ -187,8 +189,8 @@ func (s *Service) read(in InboundRequest, now time.Time, verify verifier) *inbou
 	return e
 }
 
-// forged fills the row of a body whose signature does not hold. Nothing in it is believed, not even
-// its ids.
+// forged fills the row of a body with an invalid signature. Nothing in it is believed, not even its
+// ids.
 func (e *inbound) forged(why error) {
 	e.Status, e.Category, e.Problem = Failed, CategorySigInvalid, why.Error()
 	if len(e.body) > maxForgedBody {
@@ -244,8 +246,8 @@ func firstHalf(b []byte) []byte {
 	return sum[:sha256.Size/2]
 }
 
-// keyed is an event with what is stored of it elsewhere: its body, and its keys as the SQL function
-// event_key makes them. Here they cost less.
+// keyed is an event with what other tables store of it: its body, and its keys as the SQL function
+// event_key makes them, which is cheaper in Go.
 type keyed struct {
 	*inbound
 	Body        []byte     `pg:"body"`
@@ -268,8 +270,8 @@ func withKeys(events []*inbound) []keyed {
 
 func eventKey(id string) uuid.UUID { return uuid.UUID(firstHalf([]byte(id))) }
 
-// storeSQL stores the keys of the authentic events that are new, and then the events whose keys
-// were, with their bodies. What the bank's list brought is noted for [heldBackSQL].
+// storeSQL stores the keys of authentic events that are new, and then the events whose keys were
+// stored, with their bodies. Events from the bank's list are marked for [heldBackSQL].
 var storeSQL = `
 		WITH r AS MATERIALIZED (SELECT ` + pg.Names[keyed]() + ` FROM ` + pg.Unnest[keyed](1, "r") + `),
 		keys AS (
@@ -285,15 +287,15 @@ var storeSQL = `
 		INSERT INTO inbound_events (` + pg.Names[inbound]() + `) SELECT ` + pg.Names[inbound]() + ` FROM r
 		WHERE NOT authentic OR id IN (SELECT event_id FROM keys) RETURNING id`
 
-// byTransaction is the order in which events go in: two writers with the same events wait for each
-// other in one order. The bank's event and its list have the same transaction, but not the same
-// request.
+// byTransaction is the order in which events are stored, so that two writers with the same events
+// wait for each other in one order. The bank's event and its list have the same transaction id, but
+// not the same request id.
 func byTransaction(a, b *inbound) int {
 	return cmp.Or(strings.Compare(a.TxnRef, b.TxnRef), strings.Compare(a.Type, b.Type), strings.Compare(a.RequestID, b.RequestID))
 }
 
-// storeBatch stores the events that are new. An event that is there already is a duplicate; if its
-// content differs from the stored one it is reported, and not posted.
+// storeBatch stores the events that are new. An event that is stored already is a duplicate; if its
+// content differs from the stored one, that is reported, and it is not posted.
 func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) ([]Receipt, error) {
 	stored, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], storeSQL, pg.Columns(withKeys(events))...)
 	if err != nil {
@@ -337,9 +339,10 @@ func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) (
 	return out, nil
 }
 
-// expeditePayouts has the bank asked about the payouts that events report on, repeated events too.
-// This is in the events' transaction, since the bank does not send again what was stored or
-// spooled, and a payout that ended long ago is asked about only because of such an event.
+// expeditePayouts makes the payouts due that events report on, repeated events included, so that
+// the bank is asked about them. It runs in the events' transaction, since the bank does not send a
+// stored or spooled event again, and for a payout that ended long ago such an event is the only
+// reason to ask.
 func (s *Service) expeditePayouts(ctx context.Context, tx pg.Tx, events []*inbound) error {
 	var refs []string
 	for _, e := range events {
@@ -353,8 +356,8 @@ func (s *Service) expeditePayouts(ctx context.Context, tx pg.Tx, events []*inbou
 	return s.ExpeditePayouts(ctx, tx, refs)
 }
 
-// schedulePosting makes the new events that are payments due to be posted, in their tenants' turn
-// where the alias tells the tenant; posting decides whose they are.
+// schedulePosting schedules the posting of new events that are payments. If the alias names the
+// tenant, they wait for that tenant's turn; posting decides whose they are.
 func (s *Service) schedulePosting(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) error {
 	var items []work.Item
 	var aliases []account.Alias
@@ -382,9 +385,9 @@ type original struct {
 }
 
 // conflicts reports whether an event that repeats this one is about something else. The bank's list
-// and its events write sender, reference and time each in its own way, so their digests differ:
-// between them, what counts is that they are about the same money. So does the bank when it says
-// again, at another time, that it took a payment back, or what became of a payout.
+// and its events write sender, reference and time in different ways, so their digests differ;
+// between them, only the money must be the same. The same applies when the bank says again, at
+// another time, that it took a payment back, or how a payout ended.
 func (o *original) conflicts(e *inbound) bool {
 	if bytes.Equal(o.Digest, e.Digest) {
 		return false
@@ -398,7 +401,7 @@ func (e *eventRow) sameMoney(as *eventRow) bool {
 		(e.Number == as.Number || e.Number == "" || as.Number == "")
 }
 
-// repeat is an event as originalsSQL looks for the one that it repeats.
+// repeat holds what originalsSQL needs to find the event that one repeats.
 type repeat struct {
 	ID      uuid.UUID `pg:"id"`
 	Request string    `pg:"request"`
@@ -415,8 +418,8 @@ var originalsSQL = `
 			SELECT event_id FROM event_keys WHERE transaction = ANY(ARRAY[event_key(nullif(d.txn, ''))]) AND event_type = d.type) k ON true
 		JOIN LATERAL (SELECT ` + pg.Names[eventRow]() + `, digest FROM inbound_events WHERE id = ANY(ARRAY[k.event_id])) e ON true`
 
-// originals finds, for each event that is not new, the stored one of the same request id, or of the
-// same transaction and type (a repeat may bear another request id).
+// originals finds, for each event that is not new, the stored one with the same request id, or with
+// the same transaction and type (a repeat may have another request id).
 func originals(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) (map[uuid.UUID]original, error) {
 	var repeats []repeat
 	for _, e := range events {

@@ -12,22 +12,22 @@ import (
 	"ajo/ledger"
 )
 
-// ErrRefunding refuses to assign a misdirected payment that goes back.
+// ErrRefunding refuses to assign a misdirected payment that is being refunded.
 var ErrRefunding = errs.New(errs.Unprocessable, "the payment was paid back to its sender, or is on its way")
 
-// ErrTakenBack refuses to pay back what the bank says it has paid back itself.
+// ErrTakenBack refuses to refund a payment that the bank says it has taken back.
 var ErrTakenBack = errs.New(errs.Unprocessable, "the bank's event says that it took the payment back, and its record may lag: ask the bank; assigned, it is recalled")
 
-// Returnable is a misdirected payment that can be paid back.
+// Returnable is a misdirected payment that can be refunded.
 type Returnable struct {
 	Event  InboundEvent
 	Record provider.Transaction // the bank's own, which names the sender
 }
 
-// PlanReturn asks the bank for its record of a misdirected payment, whose sender the payment can be
-// paid back to, and changes nothing. For operators. [ErrEventNotFound]; [ErrNotMisdirected];
-// [ErrNotAtBank]; [ErrRefunding]; [ErrTakenBack]; and a refusal that says what the bank's record
-// has wrong.
+// PlanReturn asks the bank for its record of a misdirected payment, which names the sender to
+// refund, and changes nothing. For operators. [ErrEventNotFound]; [ErrNotMisdirected];
+// [ErrNotAtBank]; [ErrRefunding]; [ErrTakenBack]; and a refusal that says what is wrong with the
+// bank's record.
 func (s *Service) PlanReturn(ctx context.Context, eventID uuid.UUID) (p Returnable, err error) {
 	if p.Event, err = s.InboundEvent(ctx, eventID); err != nil {
 		return p, err
@@ -52,8 +52,8 @@ func (s *Service) PlanReturn(ctx context.Context, eventID uuid.UUID) (p Returnab
 	return p, nil
 }
 
-// LockMisdirected locks a misdirected event, so that it is not assigned meanwhile, to pay it back.
-// [ErrEventNotFound], [ErrNotMisdirected], [ErrTakenBack].
+// LockMisdirected locks a misdirected event that is to be refunded, so that it is not assigned
+// meanwhile. [ErrEventNotFound], [ErrNotMisdirected], [ErrTakenBack].
 func LockMisdirected(ctx context.Context, tx pg.Tx, eventID uuid.UUID) error {
 	if _, err := lockMisdirected(ctx, tx, eventID); err != nil {
 		return err
@@ -71,7 +71,7 @@ func takenBack(ctx context.Context, q pg.Querier, eventID uuid.UUID) error {
 	return err
 }
 
-// refunding is [ErrRefunding] for a misdirected payment that goes back. Whoever acts on it has
+// refunding returns [ErrRefunding] for a misdirected payment that is being refunded. The caller has
 // locked the event.
 func refunding(ctx context.Context, q pg.Querier, eventID uuid.UUID) error {
 	var is bool

@@ -22,16 +22,16 @@ import (
 	"ajo/ledger"
 )
 
-// A payment that stays reversed in the ledger can still be true: with another sum than its event's
-// (correct), or because the bank's record said failed and says success now (restore). An entry is
+// A payment that is reversed in the ledger can still be genuine: with another sum than its event's
+// (correct), or because the bank's record said failed and now says success (restore). An entry is
 // never changed, so the payment gets another event, the replacement, with a credit of its own. Of
-// all events of one transaction, one at most counts.
+// all events of one transaction, at most one counts.
 
-// sourceReplacement is the source of the events that stand in the place of others.
+// sourceReplacement is the source of replacement events.
 const sourceReplacement = "replacement"
 
-// The types of replacements, before the replaced event's id. No type of the bank's has a colon: its
-// signature allows none.
+// The types of replacements, which are followed by the replaced event's id. No type of the bank's
+// has a colon, since its signature allows none.
 const (
 	typeCorrected = "payment_corrected"
 	typeRestored  = "payment_restored"
@@ -50,12 +50,12 @@ var (
 // Replaced is the result of a correction or a restoration.
 type Replaced struct {
 	EventID     uuid.UUID // the one that stays reversed
-	Replacement uuid.UUID // the event that counts in its place; also its entry's TransactionGroupID
+	Replacement uuid.UUID // the event that replaces it; also its entry's TransactionGroupID
 	AccountID   uuid.UUID
 	Status      ledger.Status // of the new entry
 	Amount      money.Amount  // net, of the new entry
 	Fee         money.Amount
-	Balance     money.Amount // of the account, after it
+	Balance     money.Amount // of the account, afterwards
 	NoSender    string       `json:",omitempty"` // as of [Reviewed]
 	Posted      Posted       `json:"-"`          // what is to be enqueued for the replacement
 }
@@ -66,7 +66,7 @@ type Correction struct {
 	Fee    money.Amount
 }
 
-// Correctable returns the payment that [Service.Correct] would correct, with its refusals, and
+// Correctable returns the payment that [Service.Correct] would correct, with the same refusals, and
 // changes nothing.
 func (s *Service) Correctable(ctx context.Context, eventID uuid.UUID) (Review, error) {
 	v, err := s.Review(ctx, eventID)
@@ -76,7 +76,7 @@ func (s *Service) Correctable(ctx context.Context, eventID uuid.UUID) (Review, e
 	return v, err
 }
 
-// findCorrectable reads a reversed credit that no other event stands in the place of.
+// findCorrectable reads a reversed credit that no other event replaces.
 func findCorrectable(ctx context.Context, q pg.Querier, eventID uuid.UUID) (Review, error) {
 	_, err := findReversed(ctx, q, eventID)
 	switch {
@@ -114,7 +114,7 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 		if err != nil {
 			return err
 		}
-		// those of both payments together: the account may share payments out in another way by now
+		// lock those of both payments together: the account's split may have changed since
 		parties, err := ledger.Parties(target.Split)
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 		if err != nil {
 			return err
 		}
-		// nobody is asked: the operator has
+		// the bank is not asked again: the operator has asked
 		if err := endChecks(ctx, tx, now, e.ID, ledger.EventConfirm, "", nil); err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (s *Service) PlanRestore(ctx context.Context, eventID uuid.UUID) (p Restora
 	return p, e.supportedBy(p.Record)
 }
 
-// supportedBy refuses a record of the bank that does not say success of the same payment.
+// supportedBy refuses a record of the bank unless it says success for the same payment.
 func (e *Entry) supportedBy(t provider.Transaction) error {
 	err := saysSuccess(t)
 	if err == nil && e.Differs(t) != "" {
@@ -236,14 +236,14 @@ func (s *Service) RestoreReversed(ctx context.Context, eventID uuid.UUID, by aud
 // RestoreListed is [Service.RestoreReversed] without an operator's decision, for a payment that was
 // reversed because the bank said failed or not found: the bank's list says success now, and so does
 // record, the bank's own, which was asked for by its id. [ErrDecided] where a person reversed it,
-// the bank took it back after it was confirmed, the bank's event says that it took it back (its
-// record may lag), or it stands in the place of another already.
+// the bank took it back after it was confirmed, an event of the bank says that it took it back (its
+// record may lag), or it is a replacement already.
 func (s *Service) RestoreListed(ctx context.Context, eventID uuid.UUID, record provider.Transaction, by audit.By) (Replaced, error) {
 	return s.restore(ctx, eventID, record, by, func(tx pg.Tx) (string, error) { return reversedByBank(ctx, tx, eventID) })
 }
 
-// reversedByBank is [ErrDecided] for a payment that was not reversed by the bank's first word
-// alone; why says what that was.
+// reversedByBank returns [ErrDecided] for a payment that was not reversed by the bank's first
+// answer alone; why says what it was reversed by.
 func reversedByBank(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (why string, err error) {
 	var byBank bool
 	err = tx.QueryRow(ctx, `
@@ -258,8 +258,8 @@ func reversedByBank(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (why strin
 }
 
 // restore posts a reversed payment again. All events of the transaction are locked first, in the
-// order of their ids, so that of several that were reversed one is restored, and what whatReversed
-// reads after that does not change.
+// order of their ids, so that only one of several reversed events is restored, and what
+// whatReversed reads afterwards does not change.
 func (s *Service) restore(ctx context.Context, eventID uuid.UUID, record provider.Transaction, by audit.By, whatReversed func(pg.Tx) (string, error)) (out Replaced, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -335,11 +335,11 @@ func findReversed(ctx context.Context, q pg.Querier, eventID uuid.UUID) (*Entry,
 	return &found, nil
 }
 
-// replacementID is the requestId of the event in another's place: unique, so an event is replaced
-// once. No bank's id has a colon.
+// replacementID is the requestId of a replacement. It is unique, so an event is replaced only once.
+// No id of the bank has a colon.
 func replacementID(eventID uuid.UUID) string { return sourceReplacement + ":" + eventID.String() }
 
-// targetOf is an account that is posted to, locked where a payment may end it.
+// targetOf reads the account to post to, and locks it if a payment may end it.
 func targetOf(ctx context.Context, tx pg.Tx, accountID uuid.UUID) (*account.Target, error) {
 	targets, _, err := account.Match(ctx, tx, []account.Alias{{Ref: accountID.String()}})
 	if err == nil && (targets[0] == nil || targets[0].ID != accountID) {
@@ -367,7 +367,7 @@ func lockReview(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (Review, error
 	if err := lockPayment(ctx, tx, eventID); err != nil {
 		return Review{}, err
 	}
-	// a statement of its own: what it reads is not older than the lock
+	// a separate statement, so that it reads nothing older than the lock
 	v, err := findReview(ctx, tx, ledger.NeedsReview, eventID)
 	if err == nil && v.EventID == uuid.Nil {
 		err = ErrNotInReview
@@ -402,9 +402,9 @@ var replaceSQL = `
 			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, $8, session_id, traceparent, $10, id
 		FROM inbound_events WHERE id = $1 RETURNING ` + pg.Names[eventRow]()
 
-// postReplacement stores an event in the place of another, and posts it to the same account as
-// posting does: a provisional credit, and a delivery where there is a URL, since what was
-// published of the other is not so any more.
+// postReplacement stores a replacement event, and posts it to the same account as posting does: a
+// provisional credit, and a delivery if there is a URL, since what was published about the other
+// event is no longer true.
 func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, kind string, to Correction, target *account.Target, word any) (*posting, error) {
 	body, err := json.Marshal(word)
 	if err != nil {

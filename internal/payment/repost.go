@@ -17,7 +17,7 @@ import (
 	"ajo/ledger"
 )
 
-// Refusals of a second try to post an event.
+// Refusals of a second attempt to post an event.
 var (
 	ErrNotUnposted = errs.New(errs.Unprocessable, "event is not a processing error")
 	ErrNoTxnRef    = errs.New(errs.Unprocessable, "the event has no transaction id by which the bank could be asked")
@@ -27,7 +27,7 @@ var (
 // Repostable is what [Service.Repost] would post.
 type Repostable struct {
 	Event  InboundEvent
-	Record provider.Transaction // the bank's own, which is what is posted
+	Record provider.Transaction // the bank's own, from which the event is posted
 }
 
 // PlanRepost asks the bank for its record of an event that could not be posted, with the refusals
@@ -47,7 +47,7 @@ func (s *Service) PlanRepost(ctx context.Context, eventID uuid.UUID) (p Repostab
 }
 
 // successRecord asks the bank for its record of a payment, which must say success. [ErrNoTxnRef],
-// [ErrNotAtBank], [provider.ErrNotSet] without a bank, and a refusal that says what it says.
+// [ErrNotAtBank], [provider.ErrNotSet] without a bank, and a refusal that quotes the record.
 func (s *Service) successRecord(ctx context.Context, txnRef string) (provider.Transaction, error) {
 	if txnRef == "" {
 		return provider.Transaction{}, ErrNoTxnRef
@@ -80,7 +80,7 @@ func lockEvent(ctx context.Context, tx pg.Tx, id uuid.UUID, want Category, refus
 }
 
 // Repost posts an event that could not be posted, or was held back, from the bank's own record:
-// account, sum and fee are the bank's. It is confirmed as any payment is before it can be paid out.
+// account, sum and fee are the bank's. Like any payment, it is confirmed before it can be paid out.
 // For operators. [ErrEventNotFound]; [ErrNotUnposted], also for all but the first of those who
 // repost at once; [ErrNoTxnRef]; [ErrNotAtBank]; and a refusal that says what the bank's record has
 // wrong. An account that is not found makes it misdirected: that is no error, and the event can be
@@ -106,7 +106,7 @@ func (s *Service) Repost(ctx context.Context, eventID uuid.UUID, by audit.By) (P
 }
 
 // postRecord posts a failed event with the fields of the bank's record, and calls also in the same
-// transaction. Locks are taken in the order of any posting (docs/architecture.md).
+// transaction (nil: nothing). Locks are taken in the order of any posting (docs/architecture.md).
 func (s *Service) postRecord(ctx context.Context, id uuid.UUID, t provider.Transaction, also func(pg.Tx, *posting) error) (Posted, error) {
 	var e *posting
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

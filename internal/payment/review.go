@@ -40,7 +40,7 @@ type Review struct {
 	SenderName     string
 	Why            string // what the last check found
 	PostedAt       time.Time
-	// needs_review; reversed for what only a correction takes ([Service.Correctable])
+	// needs_review; reversed if only a correction can follow ([Service.Correctable])
 	Status ledger.Status
 }
 
@@ -83,8 +83,8 @@ type Compared struct {
 	NoBank string                `json:",omitempty"`
 }
 
-// Compare asks the bank for its record of a payment. It decides nothing, and what the bank does not
-// answer is no error. For operators. [ErrEventNotFound].
+// Compare asks the bank for its record of a payment. It decides nothing, and no answer of the bank
+// is not an error. For operators. [ErrEventNotFound].
 func (s *Service) Compare(ctx context.Context, eventID uuid.UUID) (c Compared, err error) {
 	if c.Event, err = s.InboundEvent(ctx, eventID); err != nil {
 		return c, err
@@ -132,15 +132,14 @@ type Reviewed struct {
 
 // ConfirmReviewed counts a payment under review as received: its entry becomes confirmed, is in the
 // balance again, and may be paid out. For an operator who has seen the money at the bank. Its
-// sender is the one that the bank's record names, if it can be read now.
-// [ErrEventNotFound]; [ErrNotInReview] in any other state, and for all but the first of those who
-// decide at once.
+// sender is the one that the bank's record names, if it can be read now. [ErrEventNotFound];
+// [ErrNotInReview] in any other state, and for all but the first of several simultaneous callers.
 func (s *Service) ConfirmReviewed(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
 	return s.decideReview(ctx, eventID, ledger.EventConfirm, by)
 }
 
-// ReverseReviewed gives a payment under review up: its entry becomes reversed, with its reversal
-// beside it, and the balance stays without it. That is final. Refusals as
+// ReverseReviewed gives up a payment under review: its entry becomes reversed, a reversal is posted
+// beside it, and the payment stays out of the balance. That is final. Refusals as
 // [Service.ConfirmReviewed].
 func (s *Service) ReverseReviewed(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
 	return s.decideReview(ctx, eventID, ledger.EventReverse, by)
@@ -148,7 +147,7 @@ func (s *Service) ReverseReviewed(ctx context.Context, eventID uuid.UUID, by aud
 
 // decideReview moves the entry, publishes what the tenant is subscribed to, and records who
 // decided, in one transaction. Item and event are locked first, as in the confirmation, so that
-// nobody else changes the entry's status from then on.
+// nobody else changes the entry's status afterwards.
 func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event ledger.Event, by audit.By) (Reviewed, error) {
 	var out Reviewed
 	var sender *ledger.Sender
@@ -190,8 +189,8 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 	return out, err
 }
 
-// endChecks ends the checks of the event, but for a recall that is open: next.
-// What the bank's record had wrong stays readable on a reversed payment; a confirmed one has no
+// endChecks ends the checks of the event, unless a recall is open: next is its next check. A
+// reversed payment keeps the text of what the bank's record had wrong; a confirmed one has no
 // error.
 func endChecks(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, event ledger.Event, why string, next *time.Time) error {
 	if event == ledger.EventConfirm {
@@ -203,9 +202,9 @@ func endChecks(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, 
 	return askNext(ctx, tx, now, eventID, next)
 }
 
-// askNext makes the next question to the bank about a payment due, or ends the questions (nil); one
-// that its account's policy refunds is then due to go back, where it may. Whatever is asked at the
-// moment counts for nothing.
+// askNext schedules the next question to the bank about a payment, or ends the questions (nil); a
+// payment that its account's policy refunds is then due to be refunded, if it may be. An answer to
+// a question that is being asked now does not count.
 func askNext(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, next *time.Time) error {
 	m := work.Item{Kind: work.Confirm, ID: eventID, DueAt: now}
 	var tenant *uuid.UUID

@@ -14,10 +14,10 @@ import (
 	"ajo/ledger"
 )
 
-// Search finds payments of the tenant: by their whole ids or the bank's transaction id, however old
-// they are; by a whole session id, near the time that stands in it; and, among as many as a page of
-// [Service.List] looks at, of the sum (nil: none), gross or net, and by what its filter searches.
-// more says that there may be others.
+// Search finds payments of the tenant: by a whole id or the bank's transaction id, however old they
+// are; by a whole session id, near the time in it; and, among as many as a page of [Service.List]
+// reads, by the sum (nil: none), gross or net, and by whatever its search filter covers. more
+// reports that there may be others.
 func (s *Service) Search(ctx context.Context, tenantID uuid.UUID, text string, sum *money.Amount, limit int) (found []ledger.Payment, more bool, err error) {
 	q := pg.Reader(ctx, s.Pool)
 	ids, err := pg.Collect(ctx, q, pgx.RowTo[uuid.UUID], `SELECT event_id FROM event_keys WHERE transaction = event_key($1) LIMIT $2`, text, limit)
@@ -50,8 +50,8 @@ func (s *Service) Search(ctx context.Context, tenantID uuid.UUID, text string, s
 	return found, more || left, nil
 }
 
-// When a payment is looked for, beside the time in its session id: clocks differ, and an event may
-// come late.
+// How far from the time in its session id a payment is searched for: clocks differ, and an event
+// may come late.
 const (
 	sessionBefore = 10 * time.Minute
 	sessionAfter  = 2 * time.Hour

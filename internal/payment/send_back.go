@@ -12,20 +12,20 @@ import (
 )
 
 // A payment that its account's policy refunds is held from its posting on. Its item of work
-// outlives the confirmation, and then pays it back: so whatever dies in between, somebody does it,
-// and the hold, which ends with the refund's acceptance, lets it be done once.
+// outlives the confirmation and then makes the refund. So the refund is made whatever dies in
+// between, and only once, because accepting it ends the hold.
 
 // errGoesBack is why the item of a confirmed payment is due again.
 var errGoesBack = errors.New("its account's policy pays it back to its sender")
 
-// goesBack reports whether the finding leaves a payment that is to be paid back now. Where a hold
-// says otherwise by then, nothing is done.
+// goesBack reports whether the payment is to be refunded now, after the finding. If its hold no
+// longer says so by then, nothing is done.
 func (f *finding) goesBack() bool {
 	return f.GoesBack && (f.event == ledger.EventConfirm || f.kept)
 }
 
-// sendBack has a payment paid back that is no longer provisional, and ends its item. What is not
-// confirmed has left the balance, with its hold.
+// sendBack refunds a payment that is no longer provisional, and ends its item. A payment that is
+// not confirmed has left the balance together with its hold.
 func (s *Service) sendBack(ctx context.Context, c *check) error {
 	var why error
 	if c.EntryStatus == ledger.Confirmed {

@@ -14,9 +14,9 @@ import (
 // ErrNoSender refuses a record of the bank that does not name the payer's account.
 var ErrNoSender = errs.New(errs.Unprocessable, "the bank's record does not say from which account the payment came: it cannot be refunded, but settled to any account")
 
-// Sender asks the bank for its record of a payment, and returns whom it names as the payer. For
-// operators. [ErrEventNotFound], [ErrNoTxnRef], [ErrNotAtBank], [ErrNoSender],
-// [provider.ErrNotSet] without a bank, and a refusal that says what the bank's record has.
+// Sender asks the bank for its record of a payment, and returns the payer that it names. For
+// operators. [ErrEventNotFound], [ErrNoTxnRef], [ErrNotAtBank], [ErrNoSender], [provider.ErrNotSet]
+// without a bank, and a refusal that says what the bank's record has.
 func (s *Service) Sender(ctx context.Context, eventID uuid.UUID) (ledger.Sender, error) {
 	e, err := s.InboundEvent(ctx, eventID)
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Service) Sender(ctx context.Context, eventID uuid.UUID) (ledger.Sender,
 	return *sender, nil
 }
 
-// senderIfAny is the payer of a payment that a person confirms, by the bank's record; or nil, and
-// why: that does not stop the person.
+// senderIfAny returns the payer of a payment that a person confirms, by the bank's record, or nil
+// and the reason, which does not stop the person.
 func (s *Service) senderIfAny(ctx context.Context, eventID uuid.UUID) (sender *ledger.Sender, why string) {
 	found, err := s.Sender(ctx, eventID)
 	if err != nil {
@@ -43,9 +43,9 @@ func (s *Service) senderIfAny(ctx context.Context, eventID uuid.UUID) (sender *l
 	return &found, ""
 }
 
-// RecordSender keeps the payer that the bank's record names ([Service.Sender]) of a payment that
-// was confirmed by a person while the record could not be read, so that it can be refunded. For
-// operators. ledger.ErrSenderKnown.
+// RecordSender stores the payer that the bank's record names ([Service.Sender]) for a payment that
+// a person confirmed while the record could not be read, so that it can be refunded. For operators.
+// ledger.ErrSenderKnown.
 func (s *Service) RecordSender(ctx context.Context, eventID uuid.UUID, sender ledger.Sender, by audit.By) error {
 	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		if err := ledger.RecordSender(ctx, tx, eventID, sender); err != nil {

@@ -65,9 +65,9 @@ func (v *values) signed(timestamp string) [9]string {
 	}
 }
 
-// verify checks the signature, and then that the signed string can be cut in one way only: joined
-// by colons, the same nine values could be shifted across the joints under the same signature
-// (decisions, "Inbound events").
+// verify checks the signature, and then that the signed string can be split in one way only: since
+// the nine values are joined by colons, characters could be moved from one value to the next under
+// the same signature (decisions, "Inbound events").
 func (v *values) verify(key []byte, signature, timestamp string) error {
 	nine := v.signed(timestamp)
 	mac := hmac.New(sha256.New, key)

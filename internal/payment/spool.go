@@ -32,10 +32,10 @@ const (
 
 var errAway = errors.New("payment: postgres was away a moment ago")
 
-// isAway reports whether Postgres failed a moment ago.
+// isAway reports whether Postgres failed recently, within awayFor.
 func (s *Service) isAway() bool { return time.Now().UnixNano() < s.away.Load() }
 
-// soon bounds how long an event waits for Postgres, where there is a spool for it to go to.
+// soon bounds how long an event waits for Postgres, if there is a spool for it to go to.
 func (s *Service) soon(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.Spool == nil {
 		return ctx, func() {}
@@ -55,8 +55,8 @@ type spooled struct {
 	InboundRequest
 	ReceivedAt  time.Time
 	Traceparent string `json:",omitempty"`
-	// Seal shows that this service wrote the record, after it had verified the event: the bank's
-	// secret may have changed since.
+	// Seal proves that this service wrote the record after it had verified the event, since the
+	// bank's secret may have changed meanwhile.
 	Seal []byte `json:",omitempty"`
 }
 
@@ -78,8 +78,8 @@ func (k *spooled) hash() []byte {
 var errChanged = errors.New("payment: a record of the spool is not as it was written")
 
 // checkOf returns how the record's event is to be verified: by its seal alone, whatever the bank's
-// secret is by now. A record of the version before has no seal, and a seal cannot be opened once
-// its encryption key is gone: there the bank's signature decides.
+// secret is now. A record of an earlier version has no seal, and a seal cannot be opened once its
+// encryption key is gone; then the bank's signature decides.
 func (s *Service) checkOf(k *spooled) (verifier, error) {
 	if s.Box == nil || k.Seal == nil {
 		return s.verify, nil
@@ -94,8 +94,8 @@ func (s *Service) checkOf(k *spooled) (verifier, error) {
 	return verified, nil
 }
 
-// spool keeps an event that Postgres did not take. Forged ones are never kept there: anybody could
-// fill the disk with them.
+// spool keeps an event that Postgres did not take. Forged events never go there, because anybody
+// could fill the disk with them.
 func (s *Service) spool(ctx context.Context, e *inbound, in InboundRequest, why error) (Receipt, error) {
 	if s.Spool == nil || !e.Authentic || pg.IsData(why) {
 		metrics.EventRefused.Inc()
@@ -118,16 +118,16 @@ func (s *Service) spool(ctx context.Context, e *inbound, in InboundRequest, why 
 	return Receipt{Spooled: true}, nil
 }
 
-// Unspool stores records of the spool, in their order and one commit. [spool.ErrSetAside] says that
-// some can never be stored, and that all others are; any other error leaves them all where they
-// are.
+// Unspool stores records of the spool in their order, in one commit. [spool.ErrSetAside] says that
+// some can never be stored, and that all others have been; any other error leaves all of them in
+// the spool.
 func (s *Service) Unspool(ctx context.Context, records [][]byte) error {
 	events := make([]*inbound, 0, len(records))
 	var aside error
 	for _, record := range records {
 		e, err := s.unseal(record)
 		if err != nil {
-			// A person must look; the others must not wait behind it.
+			// A person must look at it; the others must not wait behind it.
 			s.Log.Error("a spooled event cannot be stored", slog.String("alert", "spool_unreadable"), slog.Any("err", err), slog.Int("bytes", len(record)))
 			aside = errors.Join(spool.ErrSetAside, err)
 			continue
@@ -142,7 +142,7 @@ func (s *Service) Unspool(ctx context.Context, records [][]byte) error {
 	var failed error
 	for i, o := range s.store.Together(ctx, events) {
 		switch {
-		case pg.IsData(o.Err): // the same again would be refused again
+		case pg.IsData(o.Err): // a repeat would be refused again
 			s.Log.Error("a spooled event cannot be stored", slog.String("alert", "spool_unreadable"), slog.Any("err", o.Err),
 				slog.String("transaction", events[i].TxnRef))
 			aside = errors.Join(spool.ErrSetAside, o.Err)
@@ -154,7 +154,7 @@ func (s *Service) Unspool(ctx context.Context, records [][]byte) error {
 }
 
 // unseal reads a record of the spool. Its event was verified before it was spooled, and is not
-// verified again by a secret that may be another one by now.
+// verified again, because the secret may have changed.
 func (s *Service) unseal(record []byte) (*inbound, error) {
 	var k spooled
 	if err := json.Unmarshal(record, &k); err != nil {

@@ -2,9 +2,9 @@ package payment
 
 import "ajo/ledger"
 
-// suspended are the movements that book the misdirected among the events to the suspense account:
-// the wallet has their money, and no tenant. A debit takes assigned ones out again, after which
-// they are payments like any.
+// suspended returns the movements that book the misdirected events to the suspense account, since
+// the wallet has their money and no tenant does. A debit takes assigned ones out again; after that
+// they are ordinary payments.
 func suspended(d ledger.Direction, events []*posting) (movements []ledger.Movement) {
 	for _, e := range events {
 		if !e.assigned && e.result.Category != CategoryMisdirected {

@@ -40,8 +40,8 @@ func (s *Service) Sums(ctx context.Context, tenantID uuid.UUID, ref string, f le
 	return ledger.SumPayments(ctx, q, tenantID, f)
 }
 
-// Each reads all payments that List lists, in its order; more than limit of them is a refusal that
-// says so.
+// Each reads all payments that List lists, in its order; if there are more than limit, it returns a
+// refusal that says so.
 func (s *Service) Each(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.PaymentFilter, limit int, each func(ledger.Payment) error) error {
 	q := pg.Reader(ctx, s.Pool)
 	if err := named(ctx, q, tenantID, ref, &f); err != nil {
@@ -63,10 +63,10 @@ func named(ctx context.Context, q pg.Querier, tenantID uuid.UUID, ref string, f 
 type Step struct {
 	At   time.Time `json:"at"`
 	Step StepName  `json:"step"`
-	// what to name to whoever asks: the bank's transaction id, the entry, the delivery, the
-	// transfer's reference; empty: there is none
+	// the id to quote: the bank's transaction id, the entry, the delivery, the transfer's
+	// reference; empty: there is none
 	Reference string        `json:"reference"`
-	Outcome   string        `json:"outcome"` // how it ended, or where it stands; empty: it is done
+	Outcome   string        `json:"outcome"` // how it ended, or its status; empty: it is done
 	Amount    *money.Amount `json:"amount"`  // of a refund
 }
 
@@ -95,8 +95,8 @@ type Timeline struct {
 	ledger.Payment
 	RequestID string `json:"requestId"` // the bank's id of its event; empty where none came, or it is archived
 	Timeline  []Step `json:"timeline"`
-	// what went back of it to its sender, and what is on its way there, also by refunds that the
-	// timeline has no room for
+	// what was refunded of it, and what is being refunded, including refunds that the timeline has
+	// no room for
 	Refunded, BeingRefunded money.Amount `json:"-"`
 }
 
@@ -105,12 +105,12 @@ func (t *Timeline) Recalled() bool {
 	return slices.ContainsFunc(t.Timeline, func(s Step) bool { return s.Step == StepRecalled && s.Outcome == "open" })
 }
 
-// maxSteps bounds each kind of steps that a timeline has many of.
+// maxSteps bounds each kind of step of which a timeline may have many.
 const maxSteps = 100
 
 // stepsSQL reads the steps of the payment of a group ($1), a tenant ($2) and an entry ($3), each
-// kind by an index and at most $4 of it. A delivery has the time of what it reports, which of a
-// payment that was received is before the posting ($5) that made it.
+// kind by an index and at most $4 of it. A delivery has the time of what it reports, which for a
+// received payment is before the posting ($5) that created it.
 var stepsSQL = `
 	(SELECT occurred_at, 'paid', session_id, '', NULL::numeric FROM inbound_events WHERE id = $1 AND occurred_at IS NOT NULL)
 	UNION ALL (SELECT received_at, 'received', provider_txn_ref, source, NULL FROM inbound_events WHERE id = $1)
@@ -125,7 +125,7 @@ var stepsSQL = `
 	UNION ALL (SELECT created_at, 'reversed', id::text, '', NULL FROM ledger_entries WHERE reversal_of = $3)
 	UNION ALL (SELECT created_at, 'refunded', merchant_tx_ref, status, coalesce(paid_amount, amount) ` + refundsOf("$3", "$2") + ` ORDER BY id DESC LIMIT $4)`
 
-// refundsOf are, as SQL, the refunds of the payment of an entry, all its credits included.
+// refundsOf is, as SQL, the refunds of an entry's payment, with those of its other credits.
 func refundsOf(entry, tenant string) string {
 	return `FROM transfers WHERE refund_of = ANY((SELECT payment_entries(e) FROM ledger_entries e WHERE e.id = ` + entry + `)::uuid[]) AND tenant_id = ` + tenant
 }
@@ -138,7 +138,7 @@ var refundedSQL = `
 // with what happened to it. [ErrNotFound].
 func (s *Service) Timeline(ctx context.Context, tenantID, id uuid.UUID) (Timeline, error) {
 	var t Timeline
-	err := pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) (err error) { // one moment for all of it
+	err := pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) (err error) { // everything as of one moment
 		if t.Payment, err = ledger.FindPayment(ctx, tx, tenantID, id, ErrNotFound); err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// field is a scalar of an event's JSON that is read.
+// field names a scalar of an event's JSON that is read.
 type field int
 
 // The fields.
@@ -54,8 +54,8 @@ var fieldPaths = [fieldCount]string{
 
 func (f field) String() string { return fieldPaths[f] }
 
-// fieldTree is the tree of the keys under which fields stand. A node is a field, or an object whose
-// keys lead to further nodes. What is not read has no node (nil).
+// fieldTree is the tree of the keys that lead to fields. A node is a field, or an object whose keys
+// lead to further nodes. A key that is not read has no node (nil).
 type fieldTree struct {
 	field field
 	in    map[string]*fieldTree
@@ -88,7 +88,7 @@ func (t *fieldTree) child(key string) *fieldTree {
 	return t.in[key]
 }
 
-// values are the fields that an event has.
+// values are the fields of an event.
 type values [fieldCount]value
 
 // value is one scalar. Of true, false and null only the kind is kept.
@@ -98,7 +98,7 @@ type value struct {
 	text string
 }
 
-// find returns the text of a field if it is of that kind.
+// find returns the text of a field if it is of the given kind.
 func (v *values) find(f field, kind jsontext.Kind) (string, bool) {
 	return v[f].text, v[f].kind == kind
 }
@@ -111,10 +111,11 @@ func (v *values) text(f field) string {
 	return v[f].text
 }
 
-// fewNames is how many keys of an object are compared pairwise; a body of thousands must not be.
+// fewNames is up to how many keys of an object are compared pairwise; an object with thousands of
+// keys must not be.
 const fewNames = 32
 
-// reader reads one event. It keeps the keys of the objects that it is in, to find those that come
+// reader reads one event. It keeps the keys of the enclosing objects, to find those that occur
 // twice.
 type reader struct {
 	decoder *jsontext.Decoder
@@ -123,7 +124,7 @@ type reader struct {
 	values  *values
 }
 
-// readers are kept: a decoder's buffers are most of what reading an event costs.
+// readers are pooled: a decoder's buffers are most of the cost of reading an event.
 var readers = sync.Pool{New: func() any {
 	return &reader{decoder: jsontext.NewDecoder(bytes.NewBuffer(nil)), keys: make([]string, 0, 48)}
 }}
@@ -137,7 +138,7 @@ func parseValues(body []byte) (*values, error) {
 	}
 	r := readers.Get().(*reader)
 	r.body, r.values = string(body), new(values)
-	// An escape that is half a character becomes U+FFFD, as with encoding/json: a bank may cut a
+	// An escape for half a surrogate pair becomes U+FFFD, as with encoding/json: a bank may cut a
 	// narration there.
 	r.decoder.Reset(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	v, err := r.values, r.readAll()
@@ -249,7 +250,7 @@ func (r *reader) closing(kind jsontext.Kind) error {
 // unquote returns the text of the string that was read last.
 func (r *reader) unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') >= 0 {
-		// its error is about half characters, which are U+FFFD by now
+		// its error is about half surrogate pairs, which have become U+FFFD
 		text, _ := jsontext.AppendUnquote(nil, raw)
 		return string(text)
 	}
