@@ -37,14 +37,14 @@ type acceptance struct {
 	id   uuid.UUID
 	ref  string
 	at   int // its place in the batch
-	// it is in the day's sums of its tenant's limits
+	// it counts towards its tenant's daily limits
 	counted bool
-	// the tenant bears what the bank takes; reserved is what that is expected to be
+	// the tenant bears the bank's charges; reserved is what they are expected to be
 	bearsFee bool
 	reserved money.Amount
-	// what the platform takes
+	// what the platform charges
 	platform fee.Charge
-	// what its tenant's policy says of it, and how many members must approve it by that
+	// its tenant's policy, and how many members must approve it by that policy
 	policy    policy
 	approvals int
 }
@@ -89,8 +89,8 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 		out[i] = batch.Outcome[Settled]{Value: repeated(kept), Err: err}
 		return err == nil && kept == nil
 	}
-	// Of a key's request only [Service.Settle] asks, after the bank: here it would cost each one a
-	// query.
+	// For a request with a key, only [Service.Settle] checks, after it has asked the bank: here it
+	// would cost each request a query.
 	standing := func(i int) bool {
 		out[i].Err = requests[i].order.Maker.stands(ctx, tx)
 		return out[i].Err == nil
@@ -130,7 +130,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 		keys.Keep(a.at, answer)
 	}
 	for i := range requests {
-		// perhaps by another request of this batch, which has its answer now
+		// perhaps for another request of this batch, which has its answer now
 		if errors.Is(out[i].Err, idempotency.ErrRunning) {
 			take(i)
 		}
@@ -138,12 +138,12 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 	return out, keys.Save(ctx, tx)
 }
 
-// reserve sets the fee that the bank is expected to take, if the tenant bears it.
+// reserve sets the fee that the bank is expected to charge, if the tenant bears it.
 func (s *Service) reserve(a *acceptance, bears bool) {
 	a.bearsFee, a.reserved = bears, s.expectedFee(a.amount, bears)
 }
 
-// expectedFee is what the bank is expected to take for a payout, of the tenant that bears it.
+// expectedFee is what the bank is expected to charge for a payout whose fee the tenant bears.
 func (s *Service) expectedFee(amount money.Amount, bears bool) money.Amount {
 	if !bears || len(s.Fees) == 0 {
 		return money.Zero
@@ -152,10 +152,9 @@ func (s *Service) expectedFee(amount money.Amount, bears bool) money.Amount {
 }
 
 // debit posts the debits of the requests that their accounts' balances cover and their tenants'
-// limits allow, with those of the fees that their tenants bear and of what the platform takes, and
-// inserts their transfers, due at once or, where only members can approve, when the
-// time for that ends. It returns these;
-// the others are refused.
+// limits allow, with the debits of the fees that their tenants bear and of the platform's charges.
+// It inserts their transfers, due at once or, if only members can approve them, when the time for
+// approval ends. It returns these requests; the others are refused.
 func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
 	if len(candidates) == 0 {
 		return nil, nil
@@ -209,8 +208,8 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 	return accepted, insert(ctx, tx, now, accepted)
 }
 
-// applyPrices has the platform take of the settlements of tenants that have a price. A refund has
-// none: what was taken of the payment stays taken.
+// applyPrices sets the platform's charges for settlements of tenants that have a price. A refund
+// has no charge, and the charge on its payment stays.
 func applyPrices(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance) error {
 	var tenants []uuid.UUID
 	for _, c := range candidates {

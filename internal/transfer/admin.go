@@ -40,24 +40,24 @@ type Record struct {
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	ProviderFee   *money.Amount // by the bank's record; nil while it has not said
-	VAT           *money.Amount // beside it, as is StampDuty; nil where the record does not name it
+	VAT           *money.Amount // in addition to it, as is StampDuty; nil if the record does not name it
 	StampDuty     *money.Amount
 	FeeByTenant   bool          // the tenant bears these
 	ReservedFee   *money.Amount // the expected fee, until a record names it; nil: none
-	// what its account was debited of them; less than what was booked where it had no more
+	// what its account was debited for them; less than what was booked if it had no more
 	TenantFee, TenantTaxes *money.Amount
 
 	// when an answer of the bank first showed that it has the reference
 	AcknowledgedAt *time.Time
-	EndedBy        string        // whose word the end is: bank, silence, books or operator
-	FailureReason  string        // as its tenant reads it
-	Difference     string        // what the bank's record says otherwise than the books
-	DiffersSince   *time.Time    // nil with a difference: a person has dealt with it
-	PaidAmount     *money.Amount // what left, where it is another sum than was ordered
-	RefundOf       *uuid.UUID    // the entry of the payment that it pays back
+	EndedBy        string        // what the end rests on: bank, silence, books or operator
+	FailureReason  string        // as shown to its tenant
+	Difference     string        // how the bank's record differs from the books
+	DiffersSince   *time.Time    // nil although there is a difference: a person has dealt with it
+	PaidAmount     *money.Amount // what left, if that is another sum than was ordered
+	RefundOf       *uuid.UUID    // the entry of the payment that it refunds
 
 	ApprovalsNeeded int        // of its tenant's members
-	ApprovedAt      *time.Time // when it had them; nil: it has not, or needs none
+	ApprovedAt      *time.Time // when it had all approvals; nil: it has not, or needs none
 }
 
 const selectRecord = `
@@ -136,7 +136,7 @@ func readRecord(ctx context.Context, q pg.Querier, merchantTxRef string) (Record
 	return pg.One(ctx, q, pgx.RowToStructByPos[Record], ErrNotFound, recordQuery+` WHERE t.merchant_tx_ref = $1`, merchantTxRef)
 }
 
-// Over reports whether nothing is left to ask the bank: it was never asked to pay.
+// Over reports whether there is nothing left to ask the bank, because it was never asked to pay.
 func (t *Record) Over() bool { return t.Status == Failed && t.AttemptCount == 0 }
 
 func (t *Record) awaiting() bool {
@@ -168,8 +168,8 @@ func (t *Record) nextStep(now time.Time) string {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Poll makes the transfer's next step due now. It decides nothing and hurries nothing: the step
-// asks the bank, and being before its time does not count towards an end. For operators.
+// Poll makes the transfer's next step due now. It decides nothing: the step asks the bank, and
+// since it comes before its scheduled time, it does not count towards an end. For operators.
 // [ErrNotFound]; [ErrOver] when nothing is left to ask ([Record.Over]).
 func (s *Service) Poll(ctx context.Context, merchantTxRef string, by audit.By) error {
 	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {

@@ -24,20 +24,20 @@ var (
 	ErrKnown     = errs.New(errs.Conflict, "a transfer with this reference exists")
 	ErrNotPaid   = errs.New(errs.Unprocessable, "the bank has not paid this reference, or gave the money back: there is nothing to adopt")
 	ErrNoAccount = errs.New(errs.NotFound, "no account has paid under this reference; name the account")
-	// a refund without its payment would be paid a second time
+	// without its payment, the refund would be paid a second time
 	ErrNoPayment   = errs.New(errs.Unprocessable, "it is a refund, and the payment that it pays back is not on its account: post that first (ajo reconcile, ajo events assign)")
 	ErrPaymentOpen = errs.New(errs.Unprocessable, "it is a refund, and the payment that it pays back is not confirmed yet: adopt it after that")
 	ErrPayments    = errs.New(errs.Conflict, "it is a refund, and its reference names several payments of the account")
 )
 
-// Adopt takes a payout into the books that the bank has and they do not: a database that was
-// restored from a backup lacks what was paid after it. The transfer is made as one under way, with
-// its debit, which may bring the balance below zero; the worker then asks the bank and ends it,
-// like any other. The account is the one that the reference names, or, where it names none, the
-// given one. The reference of a refund names its payment too, of which the transfer is a refund
-// again, even if more than the payment has left by now. A transfer that the books have as never
-// submitted becomes one under way. For operators, and for reconciliation where the books have the
-// transfer. [provider.ErrNotSet] without a bank, [ErrKnown], [ErrNotPaid], [ErrNoAccount],
+// Adopt books a payout that the bank has and the books lack, for example because the database was
+// restored from a backup that is older than the payout. It creates a transfer that is in progress,
+// with its debit, which may bring the balance below zero; the worker then asks the bank and ends
+// it, like any other. The account is the one that the reference names or, if it names none, the
+// given one. The reference of a refund also names its payment, so the transfer is a refund of that
+// payment again, even if more than the payment has left by now. A transfer that the books have as
+// never submitted becomes one in progress. For operators, and for reconciliation if the books have
+// the transfer. [provider.ErrNotSet] without a bank, [ErrKnown], [ErrNotPaid], [ErrNoAccount],
 // [ErrNoPayment], [ErrPaymentOpen], [ErrPayments], [ErrBank].
 func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by audit.By) error {
 	if s.Bank == nil {
@@ -92,7 +92,8 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 		if posted[0].Err != nil {
 			return posted[0].Err
 		}
-		// What the record does not say has a form that no bank code and no account number has.
+		// A placeholder for what the record does not say, in a form that no bank code or account
+		// number has.
 		var tenant uuid.UUID
 		if err := tx.QueryRow(ctx, `
 			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, attempt_count, submitted_at,
@@ -102,7 +103,7 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, "000"), fitting(accountForm, p.AccountNumber, "0000000000"), p.Narration, now, of.Entry, of.Name, of.byPolicy, reserved).
 			Scan(&tenant); err != nil {
 			if pg.IsUnique(err, "transfers_merchant_tx_ref_key") {
-				return ErrKnown // made a moment ago
+				return ErrKnown // created a moment ago
 			}
 			return err
 		}
@@ -119,7 +120,7 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 	})
 }
 
-// adoptKnown adopts a payout whose transfer is there: [ErrKnown], unless that was never submitted.
+// adoptKnown adopts a payout whose transfer exists: [ErrKnown], unless that was never submitted.
 func adoptKnown(ctx context.Context, tx pg.Tx, now time.Time, p provider.Payout, by audit.By) error {
 	taken, err := takeUp(ctx, tx, now, p.Ref)
 	if err != nil {
@@ -131,11 +132,11 @@ func adoptKnown(ctx context.Context, tx pg.Tx, now time.Time, p provider.Payout,
 	return audit.Write(ctx, tx, now, by.Entry("transfers.adopt", "transfer:"+p.Ref, struct{ BankSays, Amount string }{string(p.Status), p.Amount.String()}))
 }
 
-// takeUp makes a transfer under way that the books have as never submitted, and of which the bank
-// has shown that it has it: the submission was lost with the database that this one was restored
-// from, or that its standby took over from. From then on the bank's record ends it: no rejection,
-// missing approval or lack of cover gives back money that has left. Whoever has claimed it has lost
-// it. Taken is false for any other transfer.
+// takeUp marks a transfer as in progress that the books have as never submitted, although the bank
+// has it: the submission was lost with the database from which this one was restored or took over.
+// From then on only the bank's record ends it, so that no rejection, missing approval or lack of
+// cover gives back money that has left. A claim on it is lost. Taken is false for any other
+// transfer.
 func takeUp(ctx context.Context, tx pg.Tx, now time.Time, ref string) (taken bool, err error) {
 	m := work.Item{Kind: work.Settle, DueAt: now}
 	if err := tx.QueryRow(ctx, `SELECT id, tenant_id, traceparent FROM transfers WHERE merchant_tx_ref = $1`, ref).Scan(&m.ID, &m.TenantID, &m.Traceparent); err != nil {
@@ -170,8 +171,8 @@ const refundedSQL = `
 		AND left(encode(sha256(convert_to(e.provider_txn_ref, 'UTF8')), 'hex'), 8) = $3
 	ORDER BY e.seq`
 
-// refundedPayment is the payment that the reference of a refund names: the one that counts, if it
-// was posted several times, and else the last one that was reversed.
+// refundedPayment is the payment that the reference of a refund names. If it was posted several
+// times, that is the one that counts, or else the last one that was reversed.
 func refundedPayment(ctx context.Context, q pg.Querier, ref string, account uuid.UUID) (r refunded, err error) {
 	if !refundsSome(ref) {
 		return r, nil
@@ -208,9 +209,9 @@ func refundedPayment(ctx context.Context, q pg.Querier, ref string, account uuid
 	return r, err
 }
 
-// releaseAdopted ends what a policy holds of a payment as far as its refund, which is adopted, has
-// left, and locks the balance of its account. The fee that the tenant bears of a refund by policy
-// comes out of it too, as when that was accepted: it returns the fee to be reserved; nil: none.
+// releaseAdopted reduces what a policy holds of a payment by its refund, which is adopted, and
+// locks the balance of its account. The fee that the tenant bears for a refund by policy comes out
+// of the hold too, as when a refund is accepted: it returns the fee to be reserved; nil: none.
 func (s *Service) releaseAdopted(ctx context.Context, tx pg.Tx, now time.Time, account uuid.UUID, of refunded, left money.Amount) (reserved *money.Amount, err error) {
 	if of.Entry == nil {
 		return nil, nil

@@ -20,10 +20,11 @@ import (
 )
 
 const (
-	// A reference that the bank does not know after resubmitAfter questions was not submitted:
-	// submitting it again is safe, as the bank would recognise it. The fifth such attempt ends the
-	// transfer, and gives the money back: that takes giveUpAfter questions. Only questions at their
-	// time by the schedule count, so both are times as well: see [DefaultDelays].
+	// After resubmitAfter questions, a reference that the bank does not know is taken not to have
+	// reached it. Submitting it again is safe, because the bank would recognise the reference.
+	// After the fifth attempt, giveUpAfter questions end the transfer, and the money is back. Only
+	// questions at their scheduled times count, so both numbers are also times: see
+	// [DefaultDelays].
 	resubmitAfter = 3
 	giveUpAfter   = 7
 )
@@ -31,7 +32,7 @@ const (
 // Advance does the next step of a transfer: waits for cover, names the holder, submits, asks, or
 // ends it. It returns nil when nothing is left, and a [retry] error with the time of the next step
 // otherwise. Running it twice, late, or after a crash at any line changes nothing: a step is
-// claimed first, and what it finds is recorded only while that claim stands.
+// claimed first, and its result is recorded only while that claim stands.
 //
 // What the bank's answer means, by the transfer's status:
 //
@@ -50,7 +51,7 @@ const (
 //	not known             -              see handleUnknown               ask again
 //	any other, or none    look up again  ask again                       ask again
 //
-// What differs waits for a person.
+// A difference waits for a person.
 func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	begun := time.Now()
 	c, err := s.claims.Do(ctx, id)
@@ -91,7 +92,7 @@ func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 	switch {
 	case errors.As(err, &rejected):
 		return s.conclude(ctx, st, outcome{EventReject, byBank, "no such destination account: " + rejected.Msg, reasonNoAccount})
-	case err != nil: // only a question; it is asked again
+	case err != nil: // this was only a question, so it is asked again
 		return s.postpone(ctx, st, false, fmt.Errorf("look up the destination: %w", err))
 	}
 	if st.refundName != nil && !sameHolder(*st.refundName, h.AccountName) {
@@ -109,12 +110,13 @@ func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 	return s.submit(ctx, st)
 }
 
-// errRefused is why a submission is not made, and the transfer due again.
+// errRefused is why a submission was not made and the transfer is due again.
 var errRefused = errors.New("its account had a recall or was frozen, or the bank has acknowledged it, since it was claimed")
 
-// submit counts the attempt, commits, and only then calls the bank. From that commit on the outcome
-// is the bank's to say: whatever happens to this process or to the answer, the next step asks by
-// reference. Once the lease has ended, nothing is submitted any more: another worker may be asking.
+// submit counts the attempt, commits, and only then calls the bank. From that commit on, only the
+// bank can say what the outcome is: whatever happens to this process or to the answer, the next
+// step asks by reference. Once the lease has ended, nothing more is submitted, since another worker
+// may be asking.
 func (s *Service) submit(ctx context.Context, st *claimed) error {
 	made, err := s.submits.Do(ctx, st)
 	switch {
@@ -137,10 +139,11 @@ func (s *Service) submit(ctx context.Context, st *claimed) error {
 	})
 	span.End()
 	failpoint.At("transfer/after-pay")
-	// What an answer means here: a Rejection is definite, and the call had no effect; but of a
-	// second submission it says nothing about the first, so only questions end that. Success,
-	// failed and refunded are the bank's word on this reference. A duplicate shows that the bank
-	// has it. All else (a timeout, a cut connection, a 5xx) may have paid.
+	// What an answer means here: a Rejection is definite, and the call had no effect. But the
+	// rejection of a second submission says nothing about the first, so then only questions end the
+	// transfer. Success, failed and refunded are the bank's statement about this reference. A
+	// duplicate shows that the bank has it. After anything else (a timeout, a cut connection, a
+	// 5xx) the bank may have paid.
 	var rejected *provider.Rejection
 	switch {
 	case errors.As(err, &rejected) && st.Attempts == 1:
@@ -179,11 +182,11 @@ func (s *Service) keepLease(ctx context.Context, st *claimed) *work.Kept {
 	return work.KeepLease(ctx, s.Pool, s.Clock, work.Settle, st.Claim, s.Lease)
 }
 
-// handleUnknown acts on a reference that the bank does not know: after a few questions it is
-// submitted again, and after the fifth attempt, and more questions, the transfer has definitely not
-// been made. A question before its time proves nothing: a fresh transfer may not be found at once,
-// and who expedites transfers must not be able to hurry their end. Once the bank has acknowledged
-// the reference, its not finding it means nothing, however often it is asked: it is asked on.
+// handleUnknown acts on a reference that the bank does not know. After a few questions it is
+// submitted again, and after the fifth attempt and more questions, the transfer has definitely not
+// been made. A question before its scheduled time proves nothing: a new transfer may not be found
+// at once, and expediting a transfer must not hasten its end. Once the bank has acknowledged the
+// reference, "not found" means nothing, however often it is the answer: the questions continue.
 func (s *Service) handleUnknown(ctx context.Context, st *claimed) error {
 	n := st.Unknown + 1
 	switch {
@@ -205,8 +208,8 @@ func (s *Service) handleUnknown(ctx context.Context, st *claimed) error {
 	return s.postpone(ctx, st, true, fmt.Errorf("the bank does not know the reference after submission %d", st.Attempts))
 }
 
-// resubmit submits a transfer again, unless it is frozen, or the bank has taken back, or may yet
-// take back, the payment that it refunds.
+// resubmit submits a transfer again, unless it is frozen, or refunds a payment that the bank has
+// taken back or may have taken back.
 func (s *Service) resubmit(ctx context.Context, st *claimed) (err error) {
 	switch st.payment, err = s.atBank(ctx, st); {
 	case err != nil:
@@ -240,17 +243,17 @@ func (s *Service) applyRecord(ctx context.Context, st *claimed, p provider.Payou
 	return s.postpone(ctx, st, false, errors.New("the bank says that it is under way"))
 }
 
-// errRecheck is why a transfer that has ended has a next step.
+// errRecheck is why a transfer that has ended still has a next step.
 var errRecheck = errors.New("ended; asked again in case the bank changes its word")
 
-// recheck asks about a transfer that has ended. A refund of all that was paid is booked. Whatever
-// else the bank's record says otherwise than the books is a difference that no rule puts right: a
-// person is notified, and ends it ([Service.Resolve]). A question without an answer does not count:
-// the bank may have changed its word meanwhile.
+// recheck asks about a transfer that has ended. A refund of all that was paid is booked. Any other
+// way in which the bank's record differs from the books is not corrected by a rule: a person is
+// notified, and ends it ([Service.Resolve]). A question without an answer does not count, since the
+// bank's record may have changed meanwhile.
 func (s *Service) recheck(ctx context.Context, st *claimed) error {
 	p, err := s.payout(ctx, st)
 	if err != nil || p.Ref != st.Ref {
-		// that the bank does not know one that failed is an answer, and agrees
+		// "not known" is an answer about a failed transfer, and agrees with the books
 		st.unanswered = !errors.Is(err, provider.ErrUnknown) || st.Status != Failed
 		return s.postpone(ctx, st, false, errRecheck)
 	}
@@ -262,7 +265,7 @@ func (s *Service) recheck(ctx context.Context, st *claimed) error {
 }
 
 // conclude ends a claimed transfer, or moves it on from success, in one transaction with its debit.
-// A claim that has gone is no error: the other worker records.
+// A lost claim is not an error: the other worker records the result.
 func (s *Service) conclude(ctx context.Context, st *claimed, o outcome) error {
 	e := s.ending(st, s.Clock.Now(), o)
 	held, err := s.ends.Do(ctx, e)
@@ -280,7 +283,7 @@ func (s *Service) conclude(ctx context.Context, st *claimed, o outcome) error {
 }
 
 // postpone gives a claimed transfer back until its next step. Unknown says that the bank did not
-// know it. One that is long under way is reported each time, and goes on.
+// know it. One that has been in progress for long is reported each time, and continues.
 func (s *Service) postpone(ctx context.Context, st *claimed, unknown bool, why error) error {
 	now := s.Clock.Now()
 	p := s.postponement(st, now, unknown, why)
@@ -323,8 +326,8 @@ func (s *Service) gaps(st *claimed) []time.Duration {
 	return s.Delays
 }
 
-// countsFrom is the earliest due time that the transfer's schedule gives its next question; one
-// before it was brought about by an event of the bank or by an operator. So n questions that
+// countsFrom is the earliest due time that the transfer's schedule gives its next question; an
+// earlier one was brought about by an event of the bank or by an operator. So n questions that
 // counted took at least the first n gaps.
 func (s *Service) countsFrom(st *claimed) time.Time {
 	at, gaps := st.Since, s.gaps(st)
@@ -334,9 +337,9 @@ func (s *Service) countsFrom(st *claimed) time.Time {
 	return at
 }
 
-// next is when a transfer is due again, and its count of questions. One before its time changes
-// neither. A transfer that has ended is not asked about for ever: nil. A question about it that was
-// not answered is asked again after the same gap.
+// next returns when a transfer is due again, and its count of questions. A question before its
+// scheduled time changes neither. Questions about a transfer that has ended stop at some point
+// (nil). One that was not answered is asked again after the same gap.
 func (s *Service) next(st *claimed, now time.Time) (at *time.Time, asks int) {
 	gaps, asks := s.gaps(st), st.Asks
 	if st.unanswered && len(gaps) > 0 {
@@ -354,8 +357,8 @@ func (s *Service) next(st *claimed, now time.Time) (at *time.Time, asks int) {
 	return new(now.Add(gaps[min(asks, len(gaps)-1)])), asks
 }
 
-// ending ends a transfer now. The bank is asked again about what it has paid, and about what it had
-// been asked to pay.
+// ending is the end of a transfer now. If the transfer was ever submitted, the bank is asked about
+// it again later.
 func (s *Service) ending(st *claimed, now time.Time, o outcome) ending {
 	e := ending{claimed: st, outcome: o}
 	if st.Attempts > 0 && len(s.Rechecks) > 0 {
@@ -364,9 +367,9 @@ func (s *Service) ending(st *claimed, now time.Time, o outcome) ending {
 	return e
 }
 
-// Expedite makes the next step of a transfer due at once, because the bank's list has something
-// about it; ok is false when there is nothing to ask. What the bank said is not believed: the step
-// asks, and does not count.
+// Expedite makes the next step of a transfer due at once, because the bank's list has news about
+// it; ok is false if there is nothing to ask. The list is not believed: the step asks the bank, and
+// does not count towards an end.
 func (s *Service) Expedite(ctx context.Context, merchantTxRef string) (ok bool, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
 		ok, err = s.expedite(ctx, tx, merchantTxRef)
@@ -396,8 +399,8 @@ func (s *Service) expedite(ctx context.Context, tx pg.Tx, refs ...string) (some 
 	return true, makeDue(ctx, tx, now, items...)
 }
 
-// makeDue makes the next steps of transfers due now. One that has ended, and is not asked about any
-// more, is asked about once more.
+// makeDue makes the next steps of transfers due now. A transfer that has ended and has no more
+// questions gets one more.
 func makeDue(ctx context.Context, tx pg.Tx, now time.Time, items ...work.Item) error {
 	ids := make([]uuid.UUID, len(items))
 	for i, m := range items {

@@ -19,13 +19,13 @@ import (
 	"ajo/internal/work"
 )
 
-// A transfer above its tenant's policy needs approvals of members. How many is kept with it, so a
-// policy that changes meanwhile changes nothing for it. Until it has them it is pending, its debit
-// stands, and its item of work is due at the end of the time for them, or when the tenant's own
-// system is asked (hook.go). The last one makes it due at
-// once; a rejection, or the end of that time, ends it as failed. The decisions about a transfer are
-// made under its lock, which the claim that ends it takes too. The statement that submits counts
-// the approvals once more (submitSQL), and so does the schema.
+// A transfer that its tenant's policy covers needs approvals of members. Their number is stored
+// with it, so that a later change of the policy does not affect it. Until it has them it is pending
+// and debited, and its item of work is due when the time for approval ends, or when the tenant's
+// own system is asked (hook.go). The last approval makes it due at once; a rejection, or the end of
+// that time, ends it as failed. Decisions about a transfer are made under its lock, which the claim
+// that ends it takes too. The submitting statement counts the approvals once more (submitSQL), and
+// so does the schema.
 
 // AwaitingApproval is the value of "awaiting".
 const AwaitingApproval = "approval"
@@ -47,7 +47,7 @@ var errAwaiting = errors.New("it awaits the approval of its tenant's members")
 const (
 	// awaitsApproval is, as SQL, the condition on a transfer t that it lacks approvals.
 	awaitsApproval = `(t.waiting AND t.approvals_needed > 0 AND t.approved_at IS NULL)`
-	// approved is, as SQL, the condition on a transfer t that it has the approvals that it needs.
+	// approved is, as SQL, the condition on a transfer t that it has all approvals that it needs.
 	approved = `CASE WHEN t.approvals_needed > 0 THEN t.approved_at IS NOT NULL
 			AND (SELECT count(*) FROM transfer_approvals p WHERE p.transfer_id = t.id AND p.decision = 'approve') >= t.approvals_needed ELSE true END`
 )
@@ -57,18 +57,18 @@ type policy struct {
 	needs           int
 	above, dayAbove *money.Amount
 	hook            *string
-	wait            time.Duration // before a payout above the threshold to a new beneficiary
+	wait            time.Duration // that a new beneficiary must wait before a payout above the threshold
 	saved           map[[2]string]savedAccount
 }
 
-// savedAccount is a beneficiary as far as a policy looks at it; the zero value is none.
+// savedAccount has what a policy needs to know about a beneficiary; the zero value: there is none.
 type savedAccount struct {
 	exempt bool
 	at     time.Time
 }
 
-// readPolicies reads the policies of the tenants that have one, and which of the accounts that are
-// to be paid are their beneficiaries.
+// readPolicies reads the tenants' policies, and which of the destination accounts are their
+// beneficiaries.
 func readPolicies(ctx context.Context, tx pg.Tx, candidates []*acceptance) (map[uuid.UUID]policy, error) {
 	var tenants []uuid.UUID
 	var banks, accounts []string
@@ -114,8 +114,9 @@ func readPolicies(ctx context.Context, tx pg.Tx, candidates []*acceptance) (map[
 	return policies, err
 }
 
-// applyPolicies gives each candidate its tenant's policy, and returns those that it does not
-// refuse. An exempt beneficiary's has none, but its sum still counts for the day's.
+// applyPolicies gives each candidate its tenant's policy, and returns those that the policy does
+// not refuse. A payout to an exempt beneficiary needs no approvals, but still counts towards the
+// day's sum.
 func applyPolicies(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
 	policies, err := readPolicies(ctx, tx, candidates)
 	if len(policies) == 0 {
@@ -160,7 +161,7 @@ func (p policy) of(amount, today money.Amount) int {
 	return 0
 }
 
-// approvalEnd is when a transfer that awaits approvals ends without.
+// approvalEnd is when a transfer that awaits approvals fails without them.
 func (st *claimed) approvalEnd() time.Time { return st.Since.Add(approvalTime) }
 
 // approvalWait puts off a transfer that awaits approvals. It counts as no question.
@@ -198,7 +199,7 @@ type MemberDecision struct {
 	DecidedAt time.Time `json:"decidedAt"`
 }
 
-// Approval is how far the approval of a transfer is.
+// Approval is the state of a transfer's approval.
 type Approval struct {
 	MerchantTxRef   string           `json:"merchantTxRef"`
 	Status          Status           `json:"status"`
@@ -207,12 +208,12 @@ type Approval struct {
 	ApprovalsNeeded int              `json:"approvalsNeeded"` // 0: it needs none
 	MadeBy          *uuid.UUID       `json:"madeBy"`          // the member who asked for it; nil: an API key
 	MadeByEmail     *string          `json:"madeByEmail"`     // that member's
-	ExpiresAt       *time.Time       `json:"expiresAt"`       // when it ends without; nil: it does not wait
-	ApprovedAt      *time.Time       `json:"approvedAt"`      // when it had enough; nil: it has not
+	ExpiresAt       *time.Time       `json:"expiresAt"`       // when it fails without approval; nil: it does not wait
+	ApprovedAt      *time.Time       `json:"approvedAt"`      // when it had enough approvals; nil: it has not
 	Decisions       []MemberDecision `json:"decisions"`       // the oldest first
 }
 
-// Approval returns how far the approval of a tenant's transfer is. [ErrNotFound].
+// Approval returns the state of approval of a tenant's transfer. [ErrNotFound].
 func (s *Service) Approval(ctx context.Context, tenantID uuid.UUID, merchantTxRef string) (Approval, error) {
 	return readApproval(ctx, s.Pool, tenantID, merchantTxRef)
 }
@@ -237,15 +238,15 @@ func readApproval(ctx context.Context, q pg.Querier, tenantID uuid.UUID, merchan
 	return a, err
 }
 
-// idsOf are the ids under which the person behind a member has belonged to the tenant: whoever is
-// removed and invited again has another one.
+// idsOf are all ids under which the person behind a member has belonged to the tenant: a person who
+// is removed and invited again gets another one.
 func idsOf(ctx context.Context, tx pg.Tx, tenantID, member uuid.UUID) ([]uuid.UUID, error) {
 	return pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `
 		SELECT $2::uuid UNION SELECT same.id FROM members m JOIN members same ON same.tenant_id = m.tenant_id AND same.email = m.email
 		WHERE m.tenant_id = $1 AND m.id = $2`, tenantID, member)
 }
 
-// decided reports what the person of these ids has decided already; empty: nothing.
+// decided returns what the person with these ids has decided already; empty: nothing.
 func (a *Approval) decided(ids []uuid.UUID) Decision {
 	for _, d := range a.Decisions {
 		if slices.Contains(ids, d.MemberID) {
@@ -256,15 +257,15 @@ func (a *Approval) decided(ids []uuid.UUID) Decision {
 }
 
 // Decide records what a member decides about a transfer that awaits approval. The last approval
-// that it needs makes it due; a rejection ends it, and gives the money back. Whoever says the same
-// again gets the same answer. A session of a member who may approve. [ErrNotFound];
+// that it needs makes it due; a rejection ends it, and gives the money back. A repeated decision
+// gets the same answer. Needs a session of a member who may approve. [ErrNotFound];
 // [ErrNotAwaiting] when it is decided, or its time has passed; [ErrDecided]; [ErrOwnTransfer].
 func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef string, who Maker, d Decision) (a Approval, err error) {
 	failpoint.At("approval/before-commit")
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		if _, err := readApproval(ctx, tx, tenantID, merchantTxRef); err != nil {
-			return err // so that no other tenant's is locked
+			return err // so that no other tenant's transfer is locked
 		}
 		st, err := s.lockTransfer(ctx, tx, now, merchantTxRef)
 		if err != nil {
@@ -308,7 +309,8 @@ func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef 
 	return a, err
 }
 
-// decide records a decision about a locked transfer that awaits it, and does what follows from it.
+// decide records a decision about a locked transfer that awaits it, and carries out its
+// consequences.
 func (s *Service) decide(ctx context.Context, tx pg.Tx, now time.Time, st *claimed, a Approval, member uuid.UUID, d Decision) error {
 	_, err := tx.Exec(ctx, `INSERT INTO transfer_approvals (transfer_id, member_id, tenant_id, decision, decided_at) VALUES ($1, $2, $3, $4, $5)`,
 		st.ID, member, st.TenantID, string(d), now)
@@ -319,7 +321,7 @@ func (s *Service) decide(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 		_, err = s.endOne(ctx, tx, s.ending(st, now, outcome{EventReject, byTenant, "rejected by member " + member.String(), reasonRejected}), now)
 		return err
 	case len(a.Decisions)+1 < a.ApprovalsNeeded: // as a rejection ends it, all decisions are approvals
-		if member == byHook { // its question is answered: nothing is due before the end
+		if member == byHook { // the hook has answered, so nothing is due before the end
 			err = work.Schedule(ctx, tx, st.item(st.approvalEnd()))
 		}
 		return err

@@ -19,8 +19,8 @@ const (
 	banksFresh    = time.Hour
 	banksKept     = 30 * 24 * time.Hour // a stale list serves while the bank is down
 	banksTimeout  = 250 * time.Millisecond
-	banksAgain    = 30 * time.Second // between the looks of one process at a list that is not fresh
-	banksPatience = 2 * time.Second  // for the bank, when there is a list to serve instead
+	banksAgain    = 30 * time.Second // how often one process checks a list that is not fresh
+	banksPatience = 2 * time.Second  // for the bank, if there is a list to serve instead
 )
 
 // BankList is the list of banks that payouts can go to, kept in Redis for an hour. While the bank
@@ -31,11 +31,11 @@ type BankList struct {
 	clock clock.Clock
 	log   *slog.Logger
 
-	// guards what this process keeps itself, so that a settlement asks neither Redis nor the bank
+	// guards this process's own copy, with which a settlement asks neither Redis nor the bank
 	mu     sync.Mutex
 	listed time.Time // when the bank gave it
 	names  map[string]string
-	again  time.Time // when it is to be looked at anew
+	again  time.Time // when it is checked again
 }
 
 // NewBankList returns the list of the given bank.
@@ -43,22 +43,22 @@ func NewBankList(bank provider.Bank, r redis.UniversalClient, c clock.Clock, log
 	return &BankList{bank: bank, redis: r, clock: c, log: log}
 }
 
-// keptBanks is what stands in Redis.
+// keptBanks is the value in Redis.
 type keptBanks struct {
 	At    time.Time
 	Banks []provider.BankInfo
 }
 
-// Banks returns the list; [ErrBank] when the bank is down and no list was ever kept. Redis away
-// only costs a question to the bank.
+// Banks returns the list; [ErrBank] if the bank is down and no list was ever kept. Without Redis it
+// asks the bank.
 func (l *BankList) Banks(ctx context.Context) ([]provider.BankInfo, error) {
 	k, err := l.newest(ctx)
 	return k.Banks, err
 }
 
-// name names the bank of a code. Known is false only when the list is fresh and lacks the code:
-// while the bank gives no list, an old one says nothing of a bank that may be new, and without any
-// no order is refused, as the holder is looked up before money leaves.
+// name returns the name of the bank with a code. Known is false only if the list is fresh and lacks
+// the code: while the bank gives no list, the bank may be newer than an old list, and without any
+// list no order is refused, since the holder is looked up before money leaves.
 func (l *BankList) name(ctx context.Context, code string) (name string, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,9 +79,8 @@ func (l *BankList) name(ctx context.Context, code string) (name string, known bo
 	return name, known || l.names == nil || now.Sub(l.listed) >= banksFresh+banksAgain
 }
 
-// find names the bank of a record: by its code where the record has one that the list knows, else
-// by its name. Known is false where neither is of a listed bank. Without any list, a code is taken
-// as it is.
+// find returns the bank of a record: by its code if the list has that, else by its name. Known is
+// false if the list has neither. Without any list, a code is taken as it is.
 func (l *BankList) find(ctx context.Context, code, bank string) (found, name string, known bool) {
 	if l == nil {
 		return code, "", code != ""
@@ -91,13 +90,13 @@ func (l *BankList) find(ctx context.Context, code, bank string) (found, name str
 			return code, name, true
 		}
 	}
-	l.name(ctx, "") // looks at the list anew when its time has come
+	l.name(ctx, "") // checks the list again when it is time
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c, n := range l.names {
 		if bank != "" && foldName(n) == foldName(bank) {
 			if known {
-				return "", "", false // two banks of one name
+				return "", "", false // two banks with one name
 			}
 			found, name, known = c, n, true
 		}

@@ -22,7 +22,7 @@ const maxLabel = 100 // characters
 var (
 	ErrBeneficiary      = errs.New(errs.NotFound, "beneficiary not found")
 	ErrBeneficiaryAlone = errs.New(errs.Invalid, "give either beneficiary, or bankCode and accountNumber")
-	// ErrLabelMissing is the edge's: a rename without a label is no rename to nothing
+	// ErrLabelMissing is for the edge: a missing label does not mean an empty one
 	ErrLabelMissing = errs.New(errs.Invalid, "label is required")
 	ErrLabel        = errs.New(errs.Invalid, "label must have at most 100 characters, without control characters")
 )
@@ -62,8 +62,8 @@ func checkLabel(label string) (string, error) {
 }
 
 // SaveBeneficiary saves an account that the bank knows, with the holder that the bank names, and
-// reports whether it is new: an account that is saved already is returned as it is, whatever label
-// is asked for. API key, or session. [ErrBankCode], [ErrAccountNumber], [ErrLabel],
+// reports whether it is new. An account that is saved already is returned unchanged, whatever the
+// label. Needs an API key or a session. [ErrBankCode], [ErrAccountNumber], [ErrLabel],
 // [ErrUnknownBank]; and those of [Service.Lookup], with which nothing is saved.
 func (s *Service) SaveBeneficiary(ctx context.Context, tenantID uuid.UUID, n NewBeneficiary, by audit.By) (b Beneficiary, isNew bool, err error) {
 	label, err := checkLabel(n.Label)
@@ -87,13 +87,13 @@ func (s *Service) SaveBeneficiary(ctx context.Context, tenantID uuid.UUID, n New
 		return b, false, err
 	}
 	if foldName(h.AccountName) == "" {
-		return b, false, ErrBank // it has named nobody
+		return b, false, ErrBank // the bank has named nobody
 	}
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		id := uuid.Must(uuid.NewV7())
-		// The update changes nothing: it returns the row of the account, also where another request
-		// saves it at the same moment.
+		// The update changes nothing: it makes the statement return the account's row, even if
+		// another request saves it at the same moment.
 		b, err = pg.One(ctx, tx, pgx.RowToStructByPos[Beneficiary], ErrBeneficiary, `
 			INSERT INTO beneficiaries AS b (id, tenant_id, bank_code, bank_name, account_number, account_name, label, saved_by, saved_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -139,7 +139,7 @@ func (s *Service) Beneficiaries(ctx context.Context, tenantID uuid.UUID, r page.
 		WHERE tenant_id = @tenant AND removed_at IS NULL AND id < @before ORDER BY id DESC LIMIT @limit`, pgx.NamedArgs{"tenant": tenantID})
 }
 
-// RenameBeneficiary changes the label. API key, or session. [ErrLabel], [ErrBeneficiary].
+// RenameBeneficiary changes the label. Needs an API key or a session. [ErrLabel], [ErrBeneficiary].
 func (s *Service) RenameBeneficiary(ctx context.Context, tenantID, id uuid.UUID, label string, by audit.By) (Beneficiary, error) {
 	label, err := checkLabel(label)
 	if err != nil {
@@ -152,8 +152,9 @@ func (s *Service) RenameBeneficiary(ctx context.Context, tenantID, id uuid.UUID,
 	})
 }
 
-// RemoveBeneficiary removes a beneficiary, and returns it as it was. What was accepted to its
-// account goes on. API key, or session. [ErrBeneficiary], also when it is removed already.
+// RemoveBeneficiary removes a beneficiary, and returns it as it was. Payouts that were accepted to
+// its account continue. Needs an API key or a session. [ErrBeneficiary], also when it is removed
+// already.
 func (s *Service) RemoveBeneficiary(ctx context.Context, tenantID, id uuid.UUID, by audit.By) (Beneficiary, error) {
 	return s.changeBeneficiary(ctx, tenantID, id, by, "beneficiary.remove", func(tx pg.Tx, now time.Time, _ *Beneficiary) error {
 		_, err := tx.Exec(ctx, `UPDATE beneficiaries SET removed_at = $2 WHERE id = $1`, id, now)
@@ -162,8 +163,8 @@ func (s *Service) RemoveBeneficiary(ctx context.Context, tenantID, id uuid.UUID,
 }
 
 // ExemptBeneficiary sets whether payouts to the beneficiary's account need no approval, for those
-// that are accepted from then on. The owner's session only: whoever could exempt an account could
-// do without the approval of others. It reports whether that was not so before. [ErrBeneficiary].
+// that are accepted from then on. Needs the owner's session, because whoever can exempt an account
+// needs nobody's approval. It reports whether anything changed. [ErrBeneficiary].
 func (s *Service) ExemptBeneficiary(ctx context.Context, tenantID, id uuid.UUID, exempt bool, by audit.By) (b Beneficiary, changed bool, err error) {
 	b, err = s.changeBeneficiary(ctx, tenantID, id, by, "beneficiary.exempt", func(tx pg.Tx, _ time.Time, b *Beneficiary) error {
 		changed = b.Exempt != exempt
@@ -174,8 +175,7 @@ func (s *Service) ExemptBeneficiary(ctx context.Context, tenantID, id uuid.UUID,
 	return b, changed && err == nil, err
 }
 
-// changeBeneficiary does what do says to a beneficiary, under its lock, with a line of the audit
-// log.
+// changeBeneficiary calls do for a beneficiary under its lock, and writes a line of the audit log.
 func (s *Service) changeBeneficiary(ctx context.Context, tenantID, id uuid.UUID, by audit.By, action string, do func(pg.Tx, time.Time, *Beneficiary) error) (b Beneficiary, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -195,10 +195,10 @@ func (s *Service) changeBeneficiary(ctx context.Context, tenantID, id uuid.UUID,
 	return b, err
 }
 
-// toBeneficiary puts the account and the holder of the beneficiary that an order names in their
-// places: the bank must name the same holder again.
+// toBeneficiary fills an order with the account and the holder of the beneficiary that it names.
+// The bank must name the same holder again.
 func (s *Service) toBeneficiary(ctx context.Context, tenantID uuid.UUID, o *Order) error {
-	id, _ := uuid.Parse(o.Beneficiary) // uuid.Nil, which none has, when it is no id
+	id, _ := uuid.Parse(o.Beneficiary) // uuid.Nil, which no row has, if it is not an id
 	b, err := s.Beneficiary(ctx, tenantID, id)
 	if err != nil {
 		return err

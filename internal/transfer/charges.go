@@ -18,15 +18,15 @@ import (
 	"ajo/ledger"
 )
 
-// What a payout costs stands in three places. bankCharges are what the bank took, by its record.
-// booked is what the books have of that, as what the platform spent. tenantPart is what the tenant
-// pays of it, where its policy says so: at acceptance the expected fee is debited, and once the
-// record names the fee, the tenant pays that. For example, 10.00 are expected and debited, and the
-// record names 12.50: the tenant pays 2.50 more. Each step of a transfer has a chargePlan, which
-// says what it changes of the last two.
+// The cost of a payout is kept in three places. bankCharges is what the bank charged, by its
+// record. booked is what the books have of that as the platform's expense. tenantPart is what the
+// tenant pays of it, if it bears the charges: at acceptance the expected fee is debited, and once
+// the record names the fee, the tenant pays that. For example, 10.00 is expected and debited, and
+// the record names 12.50: the tenant pays 2.50 more. Each step of a transfer has a chargePlan,
+// which says how it changes booked and tenantPart.
 
-// bankCharges are what the bank takes for a payout beside its amount, as its own record names them;
-// nil is what no record has named.
+// bankCharges are what the bank charges for a payout in addition to its amount, by its own record;
+// nil: no record has named it.
 type bankCharges struct {
 	Fee       *money.Amount `pg:"fee,numeric"`
 	VAT       *money.Amount `pg:"vat,numeric"`
@@ -43,35 +43,35 @@ func (c bankCharges) or(known bankCharges) bankCharges {
 // taxes are VAT and stamp duty together.
 func (c bankCharges) taxes() money.Amount { return money.Sum(c.VAT, c.StampDuty) }
 
-// booked is what the books have of a payout's charges.
+// booked is the part of a payout's charges that the books have.
 type booked struct {
 	fee, taxes money.Amount
 	count      int32 // how often it was changed
 }
 
-// tenantPart is what the tenant pays of them, where its policy said so at acceptance.
+// tenantPart is what the tenant pays of them, if it bore the charges at acceptance.
 type tenantPart struct {
 	byTenant bool
-	// the expected fee, debited provisionally at acceptance; zero: none, or not any more
+	// the expected fee, debited provisionally at acceptance; zero: none, or no longer
 	reserved   money.Amount
 	fee, taxes money.Amount // debited for good
 }
 
-// chargePlan is what a step does to the books of a transfer's charges.
+// chargePlan says what a step changes in the books of a transfer's charges.
 type chargePlan struct {
 	booked                               // what they are to have
-	tenantPart                           // and what the account is to have borne of it
-	release                 ledger.Event // what becomes of the debit of the expected fee; empty: it stays
-	wantFee                 money.Amount // still to be debited of the fee; below zero: to be given back
+	tenantPart                           // and what the account shall have borne of it
+	release                 ledger.Event // what happens to the debit of the expected fee; empty: nothing
+	wantFee                 money.Amount // of the fee, still to be debited; below zero: to be given back
 	wantTaxes               money.Amount
 	booksChange, tenantPays bool
 }
 
-// toBook is what the books are to have of the charges once the transfer is in the status to: what
-// the bank's record names, of a payout that it made, or for which it kept them. If the record
-// differs from the books in something else, a person decides first. What no record names is not
-// booked: reconciliation names the payout, and asks again. final says that the bank's record has
-// decided it.
+// toBook returns which charges the books shall have once the transfer is in the status to: those in
+// the bank's record, if the bank made the payout, or kept its charges. If the record differs from
+// the books in something else, a person decides first. Charges that no record names are not booked:
+// reconciliation reports the payout, and asks again. final reports that the bank's record has
+// decided the matter.
 func (st *claimed) toBook(to Status) (b booked, final bool) {
 	c, record := st.learned.or(st.known), st.learned.Difference
 	taken := to == Success || st.learned.Kept
@@ -90,9 +90,8 @@ func (st *claimed) toBook(to Status) (b booked, final bool) {
 }
 
 // planCharges decides what the step to the status does to the charges. The tenant pays what is
-// booked, once that is final. What was reserved for a payout that was not paid is free whatever
-// else the bank's record says of it; for one that was paid it stays reserved until a record names
-// the fee.
+// booked, once that is final. A fee reserved for a payout that was not paid is freed, whatever else
+// the bank's record says; for one that was paid, it stays reserved until a record names the fee.
 func (st *claimed) planCharges(to Status) chargedStep {
 	b, final := st.toBook(to)
 	c := &chargePlan{booked: b, tenantPart: st.tenantPart, booksChange: !b.fee.Equal(st.booked.fee) || !b.taxes.Equal(st.booked.taxes)}
@@ -114,8 +113,8 @@ func (st *claimed) planCharges(to Status) chargedStep {
 	return step
 }
 
-// chargeColumns are the columns of a change that books the charges, and what the tenant pays; empty
-// where nothing changes.
+// chargeColumns are the columns of a change that have the booked charges and what the tenant pays;
+// empty if nothing changes.
 func (st *claimed) chargeColumns() (columns chargeColumns) {
 	c := st.plan
 	if c.booksChange || c.tenantPays {
@@ -134,7 +133,7 @@ type chargeColumns struct {
 	Count       *int32        `pg:"booking_count"`
 	TenantFee   *money.Amount `pg:"tenant_fee,numeric"`
 	TenantTaxes *money.Amount `pg:"tenant_taxes,numeric"`
-	Released    bool          `pg:"released"` // nothing is reserved any more
+	Released    bool          `pg:"released"` // nothing is reserved any longer
 }
 
 // reservedGroup is the transaction group of the debit of a transfer's expected fee.
@@ -142,15 +141,16 @@ func reservedGroup(transfer uuid.UUID) uuid.UUID {
 	return ledger.GroupOf(ledger.KindFee, "", transfer)
 }
 
-// reservedFee is the debit of a transfer's expected fee, which goes with its own.
+// reservedFee is the debit of a transfer's expected fee, which is posted with the transfer's own
+// debit.
 func reservedFee(account, transfer uuid.UUID, ref *string, fee money.Amount) ledger.Posting {
 	return ledger.Posting{
 		AccountID: account, Amount: fee, Narration: feeNarration, TransactionGroupID: reservedGroup(transfer), TransferRef: ref, Kind: ledger.KindFee, Contra: ledger.BankFees,
 	}
 }
 
-// chargeGroup is the transaction group of a transfer's n-th booking on an account. A second one of
-// the same number is refused by the schema.
+// chargeGroup is the transaction group of a transfer's n-th booking on an account. The schema
+// refuses a second one with the same number.
 func chargeGroup(on ledger.SystemAccount, transfer uuid.UUID, n int32) uuid.UUID {
 	group := ledger.GroupOf(ledger.KindFee, on, transfer)
 	for range n {
@@ -165,7 +165,7 @@ const (
 	taxesNarration = "VAT and stamp duty of a payout"
 )
 
-// movements lead from what the books have of the charges to what they are to have.
+// movements lead from what the books have of the charges to what the books shall have.
 func (st *claimed) movements() (list []ledger.Movement) {
 	for _, a := range []struct {
 		on         ledger.SystemAccount
@@ -195,11 +195,10 @@ type chargedStep struct {
 	*claimed
 	to   Status
 	gone money.Amount // what has left by its own debit then
-	why  string       // of a refund by policy: why not all of it went back
+	why  string       // for a refund by policy: why not all of it was paid back
 }
 
-// platformMoves is what the step does to the debits of what the platform takes: they go the way of
-// the transfer's own.
+// platformMoves moves the debits of the platform's charges in the same way as the transfer's own.
 func (c chargedStep) platformMoves() (moves []ledger.Move, paid []uuid.UUID) {
 	groups := ledger.ChargeGroups(c.ID, c.platform.Fee, c.platform.VAT)
 	switch {
@@ -218,8 +217,8 @@ func (c chargedStep) platformMoves() (moves []ledger.Move, paid []uuid.UUID) {
 	return moves, nil
 }
 
-// bookCharges posts the movements of the transfers' charges. All payouts share the accounts: their
-// balances are locked after those of tenants, and little comes after them.
+// bookCharges posts the movements of the transfers' charges. All payouts share these system
+// accounts: their balances are locked after those of tenants, and little is done after that.
 func bookCharges(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep) error {
 	var movements []ledger.Movement
 	for _, c := range all {
@@ -228,15 +227,15 @@ func bookCharges(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep
 	return ledger.PostMovements(ctx, tx, now, movements)
 }
 
-// moveDebits moves the debits of transfers, confirms those of the paid groups, and has the tenants
-// bear their charges: what was reserved is confirmed or reversed, and the rest debited as far as
-// the account has money, or given back. What comes back of refunds by policy is held before that,
-// so that nothing else is debited of it. Where no tenant bears anything, this costs no additional
+// moveDebits moves the debits of transfers, confirms those of the paid groups, and charges the
+// tenants that bear the charges: the reserved fee is confirmed or reversed, and the rest is debited
+// as far as the account has money, or given back. Money that returns from refunds by policy is held
+// before that, so that nothing else takes it. If no tenant bears anything, this costs no additional
 // statement.
 func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep, moves []ledger.Move, paid []uuid.UUID) error {
 	var accounts []uuid.UUID
 	var charges []ledger.Charge
-	var parts []*money.Amount // what is still to be debited, of the fee or the taxes
+	var parts []*money.Amount // what is still to be debited, for the fee or the taxes
 	for _, c := range all {
 		accounts = append(accounts, c.AccountID)
 		back, kept := c.platformMoves()
@@ -289,7 +288,7 @@ func moveDebits(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep,
 	return err
 }
 
-// bear takes note of what was debited.
+// bear records what was debited.
 func (st *claimed) bear() {
 	c := st.plan
 	if c.wantFee.Sign() != 0 || c.wantTaxes.Sign() != 0 {
@@ -304,14 +303,15 @@ var (
 	ErrNoCharges    = errs.New(errs.Unprocessable, "the transfer was not paid, and the bank's record does not say that it keeps its charges")
 )
 
-// Charges are what a person has found out that the bank took for a payout.
+// Charges are what the bank charged for a payout, as a person has found out.
 type Charges struct {
 	Fee, VAT, StampDuty money.Amount
 }
 
-// BookCharges books what the bank took for a payout whose record does not name it. The bank is
-// asked first, where it can be: what its record names is not booked otherwise, now or later. For
-// operators. [ErrNotFound], [ErrCharges], [ErrLeased], [ErrChargesNamed], [ErrNoCharges].
+// BookCharges books the bank's charges for a payout whose record does not name them. The bank is
+// asked first, if it can be: charges that its record names override those of a person, now or
+// later. For operators. [ErrNotFound], [ErrCharges], [ErrLeased], [ErrChargesNamed],
+// [ErrNoCharges].
 func (s *Service) BookCharges(ctx context.Context, merchantTxRef string, c Charges, by audit.By) error {
 	if c.Fee.Sign() < 0 || c.VAT.Sign() < 0 || c.StampDuty.Sign() < 0 {
 		return ErrCharges

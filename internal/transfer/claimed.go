@@ -14,7 +14,7 @@ import (
 	"ajo/ledger"
 )
 
-// claimed is a due transfer that this worker has claimed. What it finds is recorded only while the
+// claimed is a due transfer that this worker has claimed. Its result is recorded only while the
 // claim stands. The tagged fields are those of submitSQL.
 type claimed struct {
 	work.Claim
@@ -34,41 +34,42 @@ type claimed struct {
 	// the end
 	Since        time.Time
 	CreatedAt    time.Time
-	Asks         int  // questions since then that were at their time
+	Asks         int  // questions since then that were at their scheduled times
 	Unknown      int  // those of them that the bank answered with "not known"
-	Early        bool // this claim is before its time: somebody has expedited the transfer
+	Early        bool // this claim is before its scheduled time: somebody has expedited the transfer
 	Traceparent  string
 	Listened     bool // the tenant chose more events than received payments, or listens
 	Acknowledged bool // an answer of the bank has shown that it has the reference
-	// what leaves by its debit: the amount, unless an operator has found another
+	// the sum of its debit: the amount, unless an operator has booked another
 	Paid       money.Amount
-	Difference string    // what the bank's record was seen to say otherwise than the books
+	Difference string    // how the bank's record was last seen to differ from the books
 	Differs    bool      // the difference waits for a person
 	DebitGroup uuid.UUID // the transaction group of its debit
-	// of the account, by then: one more, and it is no longer certain that the transfer is covered
+	// of the account, at that time; after another one it is no longer certain that the transfer is
+	// covered
 	Recalls int64 `pg:"recalls"`
 	covered bool  // pending, and confirmed money covers all debits of its account
-	// nothing may be submitted now; when to look again; nil: it may
+	// nothing may be submitted now; this is when to check again; nil: it may
 	frozen     *time.Time
-	known      bankCharges // by the records of earlier steps
+	known      bankCharges // from the records of earlier steps
 	booked     booked
 	tenantPart tenantPart
-	// what the platform takes; nothing once that has gone back
+	// the platform's charges; nothing once they were given back
 	platform fee.Charge
-	// by what is recorded of this step
+	// from the record of this step
 	plan    *chargePlan
 	learned learned
 	// it has ended, and the bank did not answer the question about it
 	unanswered bool
-	// of a refund: the payer, whom the bank must name as the holder; nil: it is none
+	// of a refund: the payer, whom the bank must name as the holder; nil: it is not a refund
 	refundName *string
 	payment    paymentState // of a refund
 	refundOf   *uuid.UUID   // of a refund: the payment's entry
 	byPolicy   bool         // the account's policy made it
-	itemMade   bool         // a person has locked it, and made its item for that
-	// it needs approvals that it has not got: nothing is submitted
+	itemMade   bool         // a person has locked it, and created its item for that
+	// it lacks approvals: nothing is submitted
 	awaiting bool
-	hook     string // awaiting: whom to ask for an approval; empty: nobody, or it has answered
+	hook     string // while awaiting: the hook to ask for an approval; empty: none, or it has answered
 }
 
 func (st *claimed) id() uuid.UUID { return st.ID }
@@ -81,8 +82,8 @@ func (st *claimed) item(due time.Time) work.Item {
 	return work.Item{Kind: work.Settle, ID: st.ID, TenantID: st.TenantID, DueAt: due, Traceparent: st.Traceparent}
 }
 
-// claimedSQL reads transfers. It finds a pending one covered if the confirmed money of its account
-// covers all debits of the account ([ledger.Available]); else [Service.cover] decides.
+// claimedSQL reads transfers. A pending one counts as covered if the confirmed money of its account
+// covers all debits of the account ([ledger.Available]); otherwise [Service.cover] decides.
 var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, coalesce(n.name, 'Ajo'),
 		t.attempt_count, CASE t.status WHEN 'pending' THEN coalesce(t.approved_at, t.created_at) WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END, t.created_at,
 		t.ask_count, t.unknown_count, t.traceparent, coalesce(cardinality(n.webhook_events) > 0 OR n.webhook_endpoints > 0 OR n.event_log, false) OR coalesce(n.listening_until > $2, false),

@@ -15,36 +15,36 @@ import (
 
 var errCover = errors.New("waits until the bank has confirmed the money that it pays out")
 
-// fund is what a pending transfer has to be paid from.
+// fund is the money that a pending transfer can be paid from.
 type fund struct {
 	id      uuid.UUID
 	account uuid.UUID
-	seq     int64 // of its debit, in the ledger
-	// what may leave ([ledger.Available]) less all debits, its own among them
+	seq     int64 // the sequence number of its debit
+	// what may leave ([ledger.Available]) less all debits, including its own
 	available money.Amount
-	balance   money.Amount // the same, with all that is not confirmed and all that recalls and holds keep
+	balance   money.Amount // the same, plus all unconfirmed money and all that recalls and holds keep
 	behind    money.Amount // of pending transfers whose debits stand behind its own
 	others    money.Amount // of all pending transfers of the account but itself
 	reversed  money.Amount // taken back by recalls
 	heldUntil *time.Time   // when the first hold ends by itself
 }
 
-// verdicts are what may become of due transfers.
+// verdicts say what may happen to due transfers.
 type verdicts struct {
 	covered []*claimed
 	short   []postponement
 	ends    []ending
 }
 
-// cover decides which pending transfers may go on now. It is asked only about transfers of accounts
+// cover decides which pending transfers may go on now. It is called only for transfers of accounts
 // whose confirmed money does not cover all of their debits.
 //
 // A pending transfer is covered if the account's confirmed credits (with AJO_SETTLE_PROVISIONAL,
 // all credits that have not proved false) pay for it and for every debit before it in the ledger.
-// Debits behind it do not count: the earlier transfer goes first. For example, an account has
-// 100.00 confirmed and 80.00 provisional, and three pending transfers, in the ledger's order of
-// 60.00, 50.00 and 30.00. The first is covered (60 of 100). The second is not yet (110 of 100), and
-// so is the third (140 of 100): both wait, though the third alone would fit.
+// Later debits do not count: the earlier transfer goes first. For example, an account has 100.00
+// confirmed and 80.00 provisional, and three pending transfers, in the ledger's order of 60.00,
+// 50.00 and 30.00. The first is covered (60 of 100). The second is not yet (110 of 100), and so is
+// the third (140 of 100): both wait, though the third alone would fit.
 //
 // If the 80.00 prove false, the balance is 100 − 140 = −40. The second transfer still waits: it is
 // covered if the first one fails. A transfer ends, and its debit is reversed, only if it could not
@@ -52,11 +52,11 @@ type verdicts struct {
 // failed: in the example, one of more than 100.00. The transfers of one account are decided one
 // after the other, in the ledger's order.
 //
-// A transfer that is covered when it is checked is covered when it is submitted, so nobody checks
-// again: confirmed credits stay, new debits stand behind it, and those before it can only be
-// reversed. A transfer behind it that leaves meanwhile was covered together with this one. If the
+// A transfer that is covered when it is checked is still covered when it is submitted, so nothing
+// checks again: confirmed credits stay, new debits come after it, and earlier ones can only be
+// reversed. A later transfer that leaves meanwhile was covered together with this one. If the
 // account had a recall in between, the submission is not made (submitSQL). Two other things can
-// take cover away in between: a payout that an operator adopts ([Service.Adopt]), which has left
+// remove cover in between: a payout that an operator adopts ([Service.Adopt]), which has left
 // already, and, with AJO_SETTLE_PROVISIONAL, a credit that proves false.
 //
 // A recall, by which the bank takes confirmed money back, ends no transfer: those that lose their
@@ -74,13 +74,13 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []
 	if err != nil {
 		return v, err
 	}
-	freed := map[uuid.UUID]money.Amount{} // by account: the debits that end here
+	freed := map[uuid.UUID]money.Amount{} // by account: the debits that end in this call
 	for _, f := range funds {
 		st := byID[f.id]
 		switch best := f.balance.Add(f.others).Add(f.reversed); {
 		case f.available.Add(f.behind).Add(freed[f.account]).Sign() >= 0:
 			v.covered = append(v.covered, st)
-		case best.Sign() < 0: // what is freed above counts among the others here
+		case best.Sign() < 0: // what was freed above still counts among the others here
 			freed[f.account] = freed[f.account].Add(st.Amount).Add(st.tenantPart.reserved).Add(st.platform.Whole())
 			v.ends = append(v.ends, s.ending(st, now, neverCovered))
 		default:
@@ -94,12 +94,12 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []
 	return v, nil
 }
 
-// debited is what the debits of a pending transfer t take together.
+// debited is, as SQL, the sum of the debits of a pending transfer t.
 const debited = `t.amount + coalesce(t.reserved_fee, 0) + coalesce(t.platform_fee, 0) + coalesce(t.platform_vat, 0)`
 
 // fundsSQL sums up the pending transfers of accounts, with the fees reserved for them. (The CASE
-// hides the direction from the planner: on a young table it would go by that alone, and read the
-// index of all entries.)
+// hides the direction from the planner, which on a young table would use that condition alone, and
+// read the index of all entries.)
 var fundsSQL = `
 	WITH waiting AS (
 		SELECT t.id, t.account_id, e.seq,
@@ -111,7 +111,7 @@ var fundsSQL = `
 			SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3) ELSE b.held_until END
 	FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`
 
-// readFunds reads the funds of pending transfers of accounts, in the ledger's order, all as of one
+// readFunds reads the funds of the accounts' pending transfers, in the ledger's order, as of one
 // moment.
 func (s *Service) readFunds(ctx context.Context, tx pg.Tx, now time.Time, ids, accounts []uuid.UUID) ([]fund, error) {
 	if len(ids) == 0 {

@@ -80,10 +80,11 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	return list.Sorted(ctx, q, r, scan, `SELECT `+columns+` FROM transfers t`+listSQL, transferOrders, args)
 }
 
-// openSQL are the transfers that have an item of work, among them all that are pending or
-// processing: an index by a status that each transfer passes through would be written with each.
-// The LIMITs and the OFFSET keep the planner from another order and from reading all accounts. The
-// condition beside the status lets it use the index of what failed.
+// openSQL selects the transfers that have an item of work, which include all that are pending or
+// processing: an index on a status that every transfer passes through would be written for every
+// transfer. The LIMITs and the OFFSET keep the planner from choosing another join order and from
+// reading all accounts. The second condition on the status lets it use the index of failed
+// transfers.
 const (
 	openSQL = `(
 		SELECT t.* FROM (SELECT id FROM work WHERE kind = 'settle' AND id < @before AND id >= @floor ORDER BY id DESC OFFSET 0) w
@@ -97,7 +98,7 @@ const (
 			AND (NOT @awaiting OR ` + awaitsApproval + `)`
 )
 
-// transferOrders are the orders of the list beside its own.
+// transferOrders are the list's orders other than by id.
 var transferOrders = map[page.Key]pg.Order[Transfer]{page.Amount: {
 	Ascending:  ` WHERE @first OR (s.amount, s.id) > (@value::numeric, @id::uuid) ORDER BY s.amount, s.id LIMIT @rows`,
 	Descending: ` WHERE @first OR (s.amount, s.id) < (@value::numeric, @id::uuid) ORDER BY s.amount DESC, s.id DESC LIMIT @rows`,

@@ -7,25 +7,25 @@ import (
 	"ajo/internal/freeze"
 )
 
-// A payout of a frozen account or tenant, or of a suspended tenant, is not submitted: not for the
-// first time, and not again where the bank does not know it. It is decided by submitSQL, in the
-// transaction that counts the submission, so nothing can come in between. The claim looks too: it
-// puts a pending payout off without a question to the bank, and its last error says why.
+// A payout of a frozen account or tenant, or of a suspended tenant, is not submitted: neither for
+// the first time, nor again if the bank does not know it. submitSQL decides that, in the
+// transaction that counts the submission, so nothing can come in between. The claim checks it too:
+// it puts off a pending payout without asking the bank, and stores the reason as its last error.
 
 var errFrozen = errors.New("payouts of its account are frozen, or its tenant is suspended")
 
-// frozenRecheck is how often a frozen payout looks whether it is still frozen: the end of a freeze
-// or of a suspension makes it due at once, and this is for what that missed.
+// frozenRecheck is how often a frozen payout is checked again. The end of a freeze or of a
+// suspension makes it due at once; this is for payouts that were missed then.
 const frozenRecheck = 5 * time.Minute
 
-// frozenUntil is, as SQL, when a transfer t of the tenant n is to look again: at the end of its
+// frozenUntil is, as SQL, when a transfer t of the tenant n is checked again: at the end of its
 // freeze, and at $4 at the latest. NULL: it is not frozen at $2.
 var frozenUntil = `greatest(CASE WHEN n.status <> 'active' THEN $4::timestamptz END,
 			(SELECT max(least(coalesce(f.until, 'infinity'), $4)) FROM freezes f WHERE ` + freeze.On("t.account_id", "t.tenant_id", "$2") + `))`
 
-// notStopped is, as SQL, the condition on a transfer t that no freeze stops it at $2, nor a
-// suspension of its tenant. What else it must have is in submitSQL. The conditions are
-// subqueries with one value each, since the planner would join the others.
+// notStopped is, as SQL, the condition on a transfer t that neither a freeze nor a suspension of
+// its tenant stops it at $2. The other conditions are in submitSQL. Each condition is a subquery
+// with one value, because the planner would turn others into joins.
 var notStopped = `coalesce((SELECT n.status FROM tenants n WHERE n.id = t.tenant_id), 'active') = 'active'
 		AND (SELECT count(*) FROM freezes f WHERE ` + freeze.On("t.account_id", "t.tenant_id", "$2") + `) = 0`
 

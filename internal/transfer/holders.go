@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// holderFresh is how long the bank's word on who holds an account is given again: as long as
-	// somebody needs to look a name up and order the payout. Before it pays, the worker asks anew.
+	// holderFresh is how long the bank's answer about an account's holder is reused: long enough to
+	// look up a name and order the payout. Before it pays, the worker asks again.
 	holderFresh = 2 * time.Minute
 	maxHolders  = 10_000
 )
@@ -32,7 +32,7 @@ func (h *holders) find(bankCode, accountNumber string, now time.Time) (provider.
 	return n.Holder, ok && now.Before(n.until)
 }
 
-// put keeps an answer. Where there is no room, the old ones go, or else all.
+// put keeps an answer. If there is no room, it drops the expired ones, or if there are none, all.
 func (h *holders) put(bankCode string, holder provider.Holder, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -20,20 +20,20 @@ import (
 	"ajo/internal/webhook"
 )
 
-// The tenant's own system may be asked about a payout that awaits approval. Its yes is one of the
-// approvals, and its no ends the payout, but only in an answer that is signed for this very
-// question. Anything else is no answer: members decide, and it is asked again at the transfer's
-// schedule, until the time for approvals ends.
+// The tenant's own system may be asked about a payout that awaits approval. Its approval counts as
+// one, and its rejection ends the payout, but only in an answer that is signed for this very
+// question. Anything else counts as no answer: members can decide, and the system is asked again on
+// the transfer's schedule until the time for approvals ends.
 
 // byHook is the member_id of the hook's decision. No member has it.
 var byHook = uuid.Nil
 
-// hookToAsk is, as SQL, whom to ask about a transfer t; empty: nobody.
+// hookToAsk is, as SQL, the hook to ask about a transfer t; empty: none.
 const hookToAsk = `CASE WHEN ` + awaitsApproval + ` AND t.approval_hook IS NOT NULL
 			AND (SELECT count(*) FROM transfer_approvals p WHERE p.transfer_id = t.id AND p.member_id = '00000000-0000-0000-0000-000000000000') = 0
 		THEN t.approval_hook ELSE '' END`
 
-// hookQuestion is what the tenant's system is asked. It is signed as webhooks are.
+// hookQuestion is the body of the question to the tenant's system. It is signed like a webhook.
 type hookQuestion struct {
 	Type          string       `json:"type"` // payout.approval
 	MerchantTxRef string       `json:"merchantTxRef"`
@@ -43,16 +43,16 @@ type hookQuestion struct {
 	AccountNumber string       `json:"accountNumber"`
 	Narration     string       `json:"narration"`
 	ExpiresAt     time.Time    `json:"expiresAt"` // when the payout ends without approvals
-	Nonce         string       `json:"nonce"`     // of this question alone; the answer's signature covers it
+	Nonce         string       `json:"nonce"`     // unique to this question; the answer's signature covers it
 }
 
-// hookAnswer is what it answers, with 200.
+// hookAnswer is the body of its answer, with status 200.
 type hookAnswer struct {
 	Decision  Decision `json:"decision"`
 	Signature string   `json:"signature"` // [signature.Approval]
 }
 
-// errNoAnswer says that an answer is none.
+// errNoAnswer says that a response does not count as an answer.
 var errNoAnswer = errors.New("the approval hook gave no valid answer")
 
 // askHook asks the tenant's system about a claimed transfer, and records a clear answer.
@@ -66,7 +66,7 @@ func (s *Service) askHook(ctx context.Context, st *claimed) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return err // when the lease ends, it is asked again
+		return err // after the lease has ended, it is asked again
 	}
 	p := s.postponement(st, s.Clock.Now(), false, err)
 	if end := st.approvalEnd(); p.next.After(end) {
@@ -79,8 +79,8 @@ func (s *Service) askHook(ctx context.Context, st *claimed) error {
 	return retry.At(*p.next, err)
 }
 
-// hookDecision is the tenant's answer. An answer that is late, cut off, unsigned, or signed for
-// another payout, sum or question is an error.
+// hookDecision reads the decision from the tenant's answer. An answer that is late, cut off,
+// unsigned, or signed for another payout, sum or question is an error.
 func (s *Service) hookDecision(ctx context.Context, st *claimed) (Decision, error) {
 	now := s.Clock.Now()
 	secrets, err := webhook.ReadSecrets(ctx, s.Pool, s.Box, st.TenantID, now)

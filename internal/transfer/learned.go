@@ -14,30 +14,30 @@ import (
 	"ajo/internal/work"
 )
 
-// learned is what the bank's answers to one claim show besides the outcome. It is stored with the
-// result (recordSQL).
+// learned is what the bank's answers during one claim show besides the outcome. It is stored with
+// the result (recordSQL).
 type learned struct {
 	Acked bool `pg:"acked"` // the bank has the reference
 	bankCharges
 	Kept bool // the payout failed or came back, and the bank keeps its charges
-	// what its record says otherwise than the books, "" where they agree; nil: no record was seen
+	// how its record differs from the books, "" if they agree; nil: no record was seen
 	Difference *string `pg:"difference"`
 }
 
-// learn keeps what the bank's own record of the transfer shows, and raises an alert where the books
-// say otherwise.
+// learn keeps what the bank's own record of the transfer shows, and raises an alert if the books
+// differ.
 func (s *Service) learn(ctx context.Context, st *claimed, p provider.Payout) {
 	name, text := st.compare(p)
 	st.learned = learned{Acked: true, bankCharges: bankChargesOf(p), Kept: p.FeeKept, Difference: &text}
-	// agrees, or an operator has dealt with it
+	// it agrees, or an operator has dealt with the difference
 	if name == "" || text == st.Difference && !st.Differs {
 		return
 	}
 	s.alert(ctx, st, name, "the bank's record of a transfer is not what the books say; a person must act", slog.String("difference", text))
 }
 
-// compare says in what the bank's record differs from the books, and under which name that is
-// alerted; both are empty where it does not.
+// compare returns how the bank's record differs from the books, and the name of the alert; both are
+// empty if it does not differ.
 func (st *claimed) compare(p provider.Payout) (name, text string) {
 	if name = st.contradiction(p); name != "" {
 		text = p.Beside(string(st.Status), st.Paid)
@@ -45,14 +45,14 @@ func (st *claimed) compare(p provider.Payout) (name, text string) {
 	return name, text
 }
 
-// contradiction names what the bank's record says otherwise than the books, as alerts name it; ""
-// where they agree, or will as soon as the outcome that the record states is booked.
+// contradiction returns the alert's name for the way in which the bank's record differs from the
+// books; "" if they agree, or will agree once the outcome in the record is booked.
 func (st *claimed) contradiction(p provider.Payout) string {
 	whole := p.Amount.Equal(st.Paid)
 	switch {
 	case st.Status == Success && p.Status == provider.Refunded && (!whole || p.Amount.Equal(st.Amount.Sub(st.Paid))):
-		// What came back may be the half that a person has booked: the other half is not given back
-		// for it.
+		// What came back may be the part that a person has already booked; the other part is not
+		// given back because of it.
 		return "partial_refund"
 	case st.Status == Success && p.Status == provider.Failed:
 		return "paid_then_failed"
@@ -68,9 +68,10 @@ func (st *claimed) contradiction(p provider.Payout) string {
 	return ""
 }
 
-// keepAcknowledgement stores that the bank has the reference although the claim is lost: the worker
-// that has the transfer now must not submit it again, or return the money, because the bank does
-// not find it. Where it is pending again, another database has taken over without its submission.
+// keepAcknowledgement stores that the bank has the reference, although the claim is lost: the
+// worker that has the transfer now must neither submit it again nor return the money because the
+// bank does not find it. If the transfer is pending again, another database has taken over that
+// lacks its submission.
 func (s *Service) keepAcknowledgement(ctx context.Context, st *claimed) error {
 	if !st.learned.Acked || st.Acknowledged {
 		return nil
@@ -85,13 +86,15 @@ func (s *Service) keepAcknowledgement(ctx context.Context, st *claimed) error {
 	})
 }
 
-// acknowledgedSQL locks transfers, and names those that the bank has acknowledged. Without the
-// OFFSET, the outer condition would be asked below the lock, which then locks nothing.
+// acknowledgedSQL locks transfers, and returns those that the bank has acknowledged. Without the
+// OFFSET, the planner would apply the outer condition before the lock, so the other rows would not
+// be locked.
 const acknowledgedSQL = `SELECT id FROM (SELECT id, acknowledged_at FROM transfers t WHERE id = ANY($1) ORDER BY id OFFSET 0 FOR NO KEY UPDATE) t
 	WHERE acknowledged_at IS NOT NULL`
 
-// keepAcknowledged drops the ends by the bank's silence of what the bank has acknowledged since
-// the claim ([Service.keepAcknowledgement]). It is asked about these again at once.
+// keepAcknowledged drops the ends that rest on the bank's silence if the bank has acknowledged the
+// transfer since the claim ([Service.keepAcknowledgement]). The bank is asked about these again at
+// once.
 func keepAcknowledged(ctx context.Context, tx pg.Tx, now time.Time, ends []ending, held []bool) error {
 	var silent []uuid.UUID
 	for i, e := range ends {
@@ -115,8 +118,7 @@ func keepAcknowledged(ctx context.Context, tx pg.Tx, now time.Time, ends []endin
 	return work.Schedule(ctx, tx, again...)
 }
 
-// alertAfter is the age from which a transfer that is still under way is reported at each of its
-// steps.
+// alertAfter is the age from which a transfer in progress is reported at each step.
 const alertAfter = 10 * time.Minute
 
 func (s *Service) alert(ctx context.Context, st *claimed, name, text string, more ...any) {

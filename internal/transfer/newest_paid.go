@@ -12,15 +12,15 @@ const newestPaidSQL = `SELECT merchant_tx_ref, bank_code, account_number
 	FROM (SELECT id, status, merchant_tx_ref, bank_code, account_number FROM transfers ORDER BY id DESC LIMIT 5000) t
 	WHERE status = 'success' ORDER BY id DESC LIMIT 1`
 
-// KnownPayout is the reference of the newest transfer that the bank has certainly paid; empty when
-// there is none.
+// KnownPayout returns the reference of the newest transfer that the bank has certainly paid; empty
+// if there is none.
 func KnownPayout(ctx context.Context, q pg.Querier) (string, error) {
 	ref, _, err := newestPaid(ctx, q)
 	return ref, err
 }
 
-// KnownDestination is an account that the bank certainly knows, as it has been paid; its zero value
-// when there is none.
+// KnownDestination returns an account that the bank certainly knows, because it has been paid; the
+// zero value if there is none.
 func KnownDestination(ctx context.Context, q pg.Querier) (provider.Destination, error) {
 	_, to, err := newestPaid(ctx, q)
 	return to, err

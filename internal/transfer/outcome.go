@@ -17,10 +17,10 @@ import (
 type decider string
 
 const (
-	byBank decider = "bank" // its record, or its refusal of the first submission
+	byBank decider = "bank" // the bank's record, or its refusal of the first submission
 	// five submissions, none acknowledged, and the bank knows none of them
 	bySilence  decider = "silence"
-	byBooks    decider = "books"    // the money that it is paid from proved false
+	byBooks    decider = "books"    // the money that it was to be paid from proved false
 	byOperator decider = "operator" // resolved or cancelled
 	byTenant   decider = "tenant"   // rejected, or not approved in time
 )
@@ -30,12 +30,11 @@ type outcome struct {
 	event Event
 	by    decider
 	why   string // for operators; it may quote the bank
-	// for the tenant: the API's failureReason. It never has the bank's own words; empty for a
-	// success
+	// for the tenant: the API's failureReason. It never quotes the bank; empty for a success
 	reason string
 }
 
-// The reasons that a tenant reads.
+// The reasons that tenants see.
 const (
 	reasonNoAccount   = "the destination account does not exist"
 	reasonRefused     = "the bank refused the transfer"
@@ -63,9 +62,9 @@ var (
 	neverCovered = outcome{event: EventReject, by: byBooks, why: "the money that it pays out proved false", reason: reasonNotCovered}
 )
 
-// book ends transfers whose items the caller has given back or locked: it moves their debits,
-// confirmed when it was paid and reversed in every other end, which leaves the sums of the limits,
-// writes the new status, books what the bank charged, and publishes what their tenants chose.
+// book ends transfers whose items the caller has given back or locked. It confirms the debits of
+// those that were paid, and reverses the others, which then no longer count towards limits. It
+// writes the new status, books the bank's charges, and publishes the events that the tenants chose.
 func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	if len(ends) == 0 {
 		return nil
@@ -106,7 +105,7 @@ func book(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	return publish(ctx, tx, now, ends)
 }
 
-// move is the event that an outcome has for the debit.
+// move is the ledger event of an outcome for the debit.
 func (e ending) move() ledger.Event {
 	switch {
 	case e.event == EventPaid:
@@ -117,12 +116,12 @@ func (e ending) move() ledger.Event {
 	return ledger.EventReverse
 }
 
-// eventTypes are the events of the ends.
+// eventTypes maps the ends to the events for tenants.
 var eventTypes = map[Status]webhook.Type{Success: webhook.SettlementSucceeded, Failed: webhook.SettlementFailed, Refunded: webhook.SettlementRefunded}
 
 // publish publishes the events of the ends. For tenants that have chosen nothing it does nothing.
-// An event is of the debit that it is about: what a person has booked anew has another, and so its
-// ends are told anew.
+// An event belongs to a debit: a transfer that a person has booked again has another debit, so its
+// ends are published again.
 func publish(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	var events []webhook.NewDelivery
 	for _, e := range ends {

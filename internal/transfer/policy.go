@@ -20,11 +20,11 @@ import (
 	"ajo/ledger"
 )
 
-// A refund by an account's policy is a refund like any other, of what the payment's own hold keeps:
-// so it takes no other money of the account. What the platform has taken of the payment, and the
-// fee that the tenant bears for the payout, come out of it. The hold ends in the transaction that
-// accepts the refund, which makes it happen once. A refund that cannot be made, or that fails,
-// leaves the money held, until the tenant decides.
+// A refund by an account's policy is a refund like any other, but of the money that the payment's
+// own hold keeps, so it takes no other money of the account. The platform's charge on the payment,
+// and the payout's fee if the tenant bears it, are deducted. The hold ends in the transaction that
+// accepts the refund, so there is only one refund. If a refund cannot be made, or fails, the money
+// stays held until the tenant decides.
 
 var (
 	errHoldEnded = errors.New("the policy does not hold the payment any more")
@@ -32,9 +32,9 @@ var (
 	errMade      = errs.New(errs.Unprocessable, "it was already refunded")
 )
 
-// RefundByPolicy pays a confirmed payment (named by its transaction group) back to its sender,
-// where its account's policy holds it for that: once, however often it is called. nil: it is done,
-// or the money is held for the tenant to decide about; an error: it cannot be done yet.
+// RefundByPolicy refunds a confirmed payment (named by its transaction group) to its sender, if its
+// account's policy holds it for that. It does so once, however often it is called. nil: it is done,
+// or the money is held until the tenant decides; an error: it cannot be done yet.
 func (s *Service) RefundByPolicy(ctx context.Context, payment uuid.UUID) error {
 	ctx, span := trace.Step(ctx, "refund by policy")
 	defer span.End()
@@ -78,7 +78,7 @@ func (s *Service) makeByPolicy(ctx context.Context, tenant, entry uuid.UUID) err
 	if err != nil {
 		return err
 	}
-	// a database that was restored from before it makes it under the same reference
+	// a database that was restored from an earlier backup makes it again under the same reference
 	if to.key, err = policyKey(tenant, p.TxnRef); err != nil {
 		return err
 	}
@@ -92,8 +92,8 @@ func (s *Service) makeByPolicy(ctx context.Context, tenant, entry uuid.UUID) err
 	return err
 }
 
-// byPolicy is the sum of a refund by policy: what is held of the payment, less the expected fee
-// that the tenant bears.
+// byPolicy returns the sum of a refund by policy: what is held of the payment, less the expected
+// fee if the tenant bears it.
 func (s *Service) byPolicy(a *acceptance, held *ledger.PolicyHold, left money.Amount, bearsFee bool) (money.Amount, error) {
 	if held == nil || held.Source != ledger.HeldForRefund {
 		return money.Zero, errHoldEnded
@@ -107,11 +107,11 @@ func (s *Service) byPolicy(a *acceptance, held *ledger.PolicyHold, left money.Am
 	return a.amount.Sub(a.reserved), nil
 }
 
-// notRefunded begins the reason of a hold of what did not go back.
+// notRefunded begins the reason of a hold of money that was not refunded.
 const notRefunded = "not refunded: "
 
-// decline leaves a payment that cannot be refunded to the tenant: it is held until that releases
-// it. What was refunded by hand is not held any more.
+// decline leaves the decision about a payment that cannot be refunded to the tenant: it stays held
+// until the tenant releases it. What was refunded by hand is no longer held.
 func (s *Service) decline(ctx context.Context, h ledger.PolicyHold, why error) error {
 	failpoint.At("policy/before-decline-commit")
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
@@ -137,7 +137,7 @@ func (s *Service) decline(ctx context.Context, h ledger.PolicyHold, why error) e
 	return err
 }
 
-// before is what has left by the transfer's own debit until now.
+// before is what has left so far by the transfer's own debit.
 func (c chargedStep) before() money.Amount {
 	if c.Status == Failed || c.Status == Refunded {
 		return money.Zero
@@ -145,10 +145,10 @@ func (c chargedStep) before() money.Amount {
 	return c.Paid
 }
 
-// comesBack is what a step brings back to the account of a refund by policy, or, below zero, what
-// is not held of it any more. Of its own debit that is what has not left; of what the bank takes,
-// what it does not take of the reserved fee: the rest was other money of the account. Once the
-// whole refund has left, what the bank has not taken of the fee is free.
+// comesBack returns what a step of a refund by policy returns to the account and must be held
+// again; below zero: what is no longer held. It counts the part of its own debit that has not left,
+// and the part of the reserved fee that the bank did not charge; any further charge took other
+// money of the account. Once the whole refund has left, the unused part of the fee is free.
 func (c chargedStep) comesBack(reserved money.Amount) money.Amount {
 	was := money.Sum(&c.tenantPart.reserved, &c.tenantPart.fee, &c.tenantPart.taxes)
 	is := money.Sum(&c.plan.tenantPart.reserved, &c.plan.tenantPart.fee, &c.plan.tenantPart.taxes)
@@ -165,14 +165,14 @@ func (c chargedStep) comesBack(reserved money.Amount) money.Amount {
 	}
 	back := kept(c.gone, is).Sub(kept(c.before(), was))
 	if posted := c.before().Sub(c.gone).Add(was).Sub(is); posted.Cmp(back) < 0 {
-		return posted // some of it was free until now
+		return posted // some of it was free before
 	}
 	return back
 }
 
-// holdAgain holds what comes back of refunds by policy, beside what is still held of their
-// payments, unless these have left the balance. The balances of the accounts are locked, and what
-// came back is posted, or will be.
+// holdAgain holds what comes back from refunds by policy, in addition to what is still held of
+// their payments, unless the payments have left the balance. The balances of the accounts are
+// locked, and the money that came back is posted already, or will be in this transaction.
 func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep) error {
 	for _, c := range all {
 		if !c.byPolicy || c.to == c.Status && c.gone.Equal(c.before()) && c.plan.release == "" && c.plan.wantFee.Sign() == 0 && c.plan.wantTaxes.Sign() == 0 {

@@ -22,15 +22,16 @@ import (
 // Every merchantTxRef of ours begins with one of these.
 const (
 	refPrefix    = "AJO"
-	refundPrefix = "AJR" // of refunds
+	refundPrefix = "AJR" // for refunds
 )
 
-// newRef makes the merchantTxRef of a transfer, in letters and digits, which every bank takes: 16
-// for the account that pays and 16 for the transfer. The first let a payout find back to its
-// account when the database was restored from before it ([Service.Adopt]). The second come from the
-// Idempotency-Key where there is one: a tenant that sends its request again to the restored service
-// gets the same reference, and the bank does not pay it again. Without a key they are random. Of a
-// refund, the first 8 of them name the payment, so that an adopted one still counts as its refund.
+// newRef makes the merchantTxRef of a transfer from letters and digits, which every bank accepts:
+// 16 for the account that pays and 16 for the transfer. By the first 16, a payout can be assigned
+// to its account after the database was restored from an older backup ([Service.Adopt]). The second
+// 16 are derived from the Idempotency-Key if there is one: a tenant that repeats its request to the
+// restored service gets the same reference, and the bank does not pay again. Without a key they are
+// random. In a refund, the first 8 of them name the payment, so that an adopted payout still counts
+// as its refund.
 func (r *request) newRef(account uuid.UUID, key idempotency.Request) string {
 	own, ok := key.Name()
 	if !ok {
@@ -45,7 +46,8 @@ func (r *request) newRef(account uuid.UUID, key idempotency.Request) string {
 // accountTag is the random half of an account's id.
 func accountTag(account uuid.UUID) string { return hex.EncodeToString(account[8:]) }
 
-// paymentTag names a payment by the bank's id of it, which it keeps when it is posted again.
+// paymentTag names a payment by the bank's transaction id, which stays the same when the payment is
+// posted again.
 func paymentTag(txnRef string) string {
 	sum := sha256.Sum256([]byte(txnRef))
 	return hex.EncodeToString(sum[:4])
@@ -54,9 +56,9 @@ func paymentTag(txnRef string) string {
 const repeatsSQL = `SELECT merchant_tx_ref, amount, created_at FROM transfers WHERE merchant_tx_ref = ANY($1)`
 
 // withoutRepeats removes the requests whose reference already has a transfer: no answer is stored
-// under their key, but the same settlement was requested before and has been adopted since
-// ([Service.Adopt]). They get the answer of the first request. If that is so long ago that its key
-// may be used again, the request gets a random reference instead.
+// under their key, but the same settlement was requested before, and adopted ([Service.Adopt]).
+// They get the answer of the first request. If that was so long ago that its key may be used again,
+// the request gets a random reference instead.
 func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
 	of := map[string]*acceptance{}
 	for _, c := range candidates {
@@ -93,7 +95,7 @@ func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, c
 	return slices.DeleteFunc(candidates, func(c *acceptance) bool { return repeated[c] }), err
 }
 
-// taggedAccount finds the account that a reference of ours names, or [ErrNoAccount]. It reads all
+// taggedAccount finds the account that one of our references names, or [ErrNoAccount]. It reads all
 // accounts.
 func taggedAccount(ctx context.Context, q pg.Querier, ref string) (id uuid.UUID, err error) {
 	tag, ok := tagsOf(ref)
@@ -110,13 +112,13 @@ func taggedAccount(ctx context.Context, q pg.Querier, ref string) (id uuid.UUID,
 	return id, err
 }
 
-// refundsSome reports whether a reference is that of a refund.
+// refundsSome reports whether a reference belongs to a refund.
 func refundsSome(ref string) bool {
 	_, ok := tagsOf(ref)
 	return ok && strings.HasPrefix(ref, refundPrefix)
 }
 
-// tagsOf is what follows the prefix of a reference of ours.
+// tagsOf returns what follows the prefix of one of our references.
 func tagsOf(ref string) (tags string, ok bool) {
 	if len(ref) != len(refPrefix)+32 || !strings.HasPrefix(ref, refPrefix) && !strings.HasPrefix(ref, refundPrefix) {
 		return "", false

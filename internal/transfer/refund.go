@@ -24,13 +24,12 @@ import (
 	"ajo/ledger"
 )
 
-// A refund is a transfer that pays a confirmed payment, or a part of it, back to where the bank's
-// own record says that it came from. It goes the way of any settlement, with two conditions more:
-// while the bank may have taken the payment back it is not submitted, and once it has, it ends
-// without (claimAll, submitSQL); and the bank must name the payer as the destination's holder
-// (submitFirst). The refunds of a payment, but for those that gave their money back, are never more
-// than its net: that is decided under the lock of the account's balance, here and once more by the
-// schema.
+// A refund is a transfer that pays a confirmed payment, or a part of it, back to the account that
+// it came from by the bank's own record. It is handled like any settlement, with two more
+// conditions. It is not submitted while the bank may have taken the payment back, and fails if the
+// bank did (claimAll, submitSQL). And the bank must name the payer as the destination's holder
+// (submitFirst). The refunds of a payment, apart from those whose money came back, never exceed its
+// net: that is checked under the lock of the account's balance, here and again by the schema.
 
 // Refusals of a refund.
 var (
@@ -44,12 +43,12 @@ var (
 	ErrRefundAmount = errs.New(errs.Unprocessable, "amount is more than what is left of the payment to refund")
 )
 
-// refund is what a refund has beside a settlement.
+// refund has what a refund needs in addition to a settlement.
 type refund struct {
 	of     uuid.UUID // the payment's entry
 	name   string    // the payer, by the bank's record
 	txnRef string    // the bank's id of the payment
-	// the account's policy makes it: of what the payment's hold keeps, less the fee
+	// the account's policy makes it, of what the payment's hold keeps, less the fee
 	byPolicy bool
 }
 
@@ -59,7 +58,7 @@ type RefundAccepted struct {
 	RefundOf uuid.UUID `json:"refundOf"`
 }
 
-// refundable is a payment as far as a refund needs it.
+// refundable has what a refund needs to know about its payment.
 type refundable struct {
 	AccountID   uuid.UUID
 	Direction   ledger.Direction
@@ -68,13 +67,13 @@ type refundable struct {
 	ReversalOf  *uuid.UUID
 	Net         money.Amount
 	TxnRef      string // the bank's id of it
-	Recorded    bool   // a record of the bank has said who the payer is
-	Name        string // of the payer, by the bank's record, as are the next three
+	Recorded    bool   // a record of the bank has named the payer
+	Name        string // the payer's, by the bank's record, as are the next three
 	Account     string
 	BankCode    string
 	BankName    string
 	Recall      string       // the status of its last recall; empty: there was none
-	RefundedSum money.Amount // by refunds that did not give their money back
+	RefundedSum money.Amount // by refunds whose money did not come back
 	Available   money.Amount // what may leave the account
 }
 
@@ -93,7 +92,7 @@ func (s *Service) readRefundable(ctx context.Context, q pg.Querier, now time.Tim
 	return pg.One(ctx, q, pgx.RowToStructByPos[refundable], ledger.ErrEntryNotFound, refundableSQL, entry, tenantID, s.Provisional, now)
 }
 
-// left is what may still be refunded; or why nothing may.
+// left returns what may still be refunded, or why nothing may.
 func (p *refundable) left() (money.Amount, error) {
 	left := p.Net.Sub(p.RefundedSum)
 	switch {
@@ -113,7 +112,7 @@ func (p *refundable) left() (money.Amount, error) {
 
 // Refund accepts a refund of a payment to the account that the bank's own record says it came from:
 // of the amount, or of all that is left of it where amount is empty. It takes available money only,
-// and one request with a key makes one refund, as [Service.Settle] does. Refusals: [ErrAmount],
+// and as with [Service.Settle], a key makes one refund. Refusals: [ErrAmount],
 // ledger.ErrEntryNotFound, [ErrNotPayment], [ErrUnconfirmed], [ErrTakenBack], [ErrRecalled],
 // [ErrNoRecord], [ErrNoSender], [ErrRefunded], [ErrRefundAmount], account.ErrFrozen,
 // ledger.ErrInsufficientFunds, and those of package idempotency.
@@ -128,22 +127,22 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 	ctx, span := trace.Step(ctx, "refund")
 	defer span.End()
 	if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
-		return repeated(kept), err // whatever has become of the payment since
+		return repeated(kept), err // whatever has happened to the payment since
 	}
 	p, err := s.readRefundable(ctx, s.Pool, s.Clock.Now(), tenantID, entry)
 	if err != nil {
 		return Settled{}, err
 	}
 	of := &refund{of: entry, name: p.Name, txnRef: p.TxnRef}
-	// after the payment: what has been refunded of it by then is seen here
+	// read after the payment, so that every refund counted there is seen here
 	if was, err := s.madeBefore(ctx, s.Pool, s.Clock.Now(), &request{key: key, refund: of}, p.AccountID, sum); err != nil || was != nil {
 		return repeated(was), err
 	}
 	if _, err := p.left(); err != nil {
 		return Settled{}, err
 	}
-	// The record's word on the payer never changes, so it may be read before the transaction, in
-	// which the bank cannot be asked for its list.
+	// The payer on record never changes, so it may be read before the transaction, in which the
+	// bank cannot be asked for its list.
 	to, err := s.backTo(ctx, &p)
 	if err != nil {
 		return Settled{}, err
@@ -167,10 +166,10 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 	return settled, err
 }
 
-// madeBefore is the first answer to a request whose answer is not kept any more: the refund that
-// its key names has a transfer, which is the first one's, or was adopted since ([Service.Adopt]).
-// nil: it has none, or so long ago that its key may be used again. Another amount than the first
-// time is idempotency.ErrReused; zero is any.
+// madeBefore rebuilds the first answer to a request whose answer is no longer stored: its key's
+// reference has a transfer, either the first request's or one that was adopted since
+// ([Service.Adopt]). nil: there is none, or it is so old that its key may be used again. An amount
+// other than the first one is idempotency.ErrReused; zero matches any.
 func (s *Service) madeBefore(ctx context.Context, q pg.Querier, now time.Time, r *request, from uuid.UUID, sum money.Amount) (*idempotency.Answer, error) {
 	if !r.key.Given() {
 		return nil, nil
@@ -190,7 +189,7 @@ func (s *Service) madeBefore(ctx context.Context, q pg.Querier, now time.Time, r
 	return &answer, err
 }
 
-// backTo is the order that pays a payment back to its sender.
+// backTo returns the order that refunds a payment to its sender.
 func (s *Service) backTo(ctx context.Context, p *refundable) (*request, error) {
 	if !p.Recorded {
 		return nil, ErrNoRecord
@@ -206,9 +205,9 @@ func (s *Service) backTo(ctx context.Context, p *refundable) (*request, error) {
 	return r, nil
 }
 
-// acceptRefund posts the debit of a refund, and inserts its transfer. What decides is read after
-// the lock of the balance, under which all refunds of the payment are accepted, and recalls of it
-// opened.
+// acceptRefund posts the debit of a refund, and inserts its transfer. Everything that decides is
+// read after the balance is locked, since all refunds of the payment are accepted, and its recalls
+// opened, under that lock.
 func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of account.Ref, sum money.Amount, to *request) (*acceptance, error) {
 	from, err := account.FindPayers(ctx, tx, now, []account.Ref{of})
 	switch {
@@ -226,7 +225,7 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 	case err != nil:
 		return nil, err
 	case was != nil && !to.refund.byPolicy:
-		return nil, idempotency.ErrRunning // it was adopted a moment ago: the request's repeat finds it
+		return nil, idempotency.ErrRunning // it was adopted a moment ago; a repeat of the request will find it
 	}
 	held, err := ledger.FindPolicyHold(ctx, tx, to.refund.of)
 	if err != nil {
@@ -246,7 +245,8 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 	if !sum.IsPositive() {
 		sum = left
 	}
-	// limits do not count it: it goes back to who paid, and their sums are locked before balances
+	// limits do not count it, as it goes back to the payer; and their sums would have to be locked
+	// before balances
 	a := &acceptance{request: to, from: account.Payer{Account: from[0].Account}, id: uuid.Must(uuid.NewV7()), ref: to.newRef(p.AccountID, to.key)}
 	if to.refund.byPolicy {
 		if sum, err = s.byPolicy(a, held, left, from[0].BearsFee); err != nil {
@@ -262,7 +262,7 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 	if sum.Add(a.reserved).Cmp(p.Available) > 0 {
 		return nil, ledger.ErrInsufficientFunds
 	}
-	if held != nil { // what it holds goes back first
+	if held != nil { // what the hold keeps is refunded first
 		if held.Amount = held.Amount.Left(sum.Add(a.reserved)); to.refund.byPolicy {
 			held.Amount = money.Zero
 		}
@@ -281,8 +281,8 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 // errRecalled is why a refund waits.
 var errRecalled = errors.New("the bank may have taken back the payment that it refunds")
 
-// paymentState is what has become of the payment that a transfer refunds; its zero value is that
-// of a payment that stands, and of a transfer that refunds none.
+// paymentState says what has happened to the payment that a transfer refunds. The zero value: the
+// payment stands, or the transfer is not a refund.
 type paymentState string
 
 const (
@@ -290,8 +290,8 @@ const (
 	paymentGone     paymentState = "gone"     // the bank has taken it back
 )
 
-// paymentOf is, as SQL, the state of the payment that a transfer t refunds. A misdirected one has
-// no recall: it is gone once the bank's event says so.
+// paymentOf is, as SQL, the state of the payment that a transfer t refunds. A misdirected payment
+// has no recall: it is gone once an event of the bank says so.
 const paymentOf = `CASE WHEN t.refund_of IS NULL THEN '' ELSE (
 			SELECT CASE WHEN e.status <> 'confirmed' THEN 'gone'
 				WHEN e.kind = 'suspense' THEN CASE WHEN EXISTS (SELECT FROM event_keys k
@@ -304,10 +304,10 @@ func (s *Service) recalledWait(st *claimed, now time.Time) postponement {
 	return s.postponement(st, now, false, errRecalled)
 }
 
-// atBank asks the bank, before each submission of a refund, what has become of the payment by now:
-// its event may never come, and its list of the payment's day may not be read any more. It is only
-// a question. Without a clear answer nothing is submitted, except where the bank does not know a
-// tenant's payment, which its recall would not believe either.
+// atBank asks the bank, before each submission of a refund, what has happened to the payment,
+// because an event may never come, and the bank's list for the payment's day may not be read again.
+// Without a clear answer nothing is submitted, except if the bank does not know a tenant's payment,
+// which a recall would not believe either.
 func (s *Service) atBank(ctx context.Context, st *claimed) (paymentState, error) {
 	if st.refundOf == nil {
 		return "", nil
@@ -335,9 +335,9 @@ func (s *Service) atBank(ctx context.Context, st *claimed) (paymentState, error)
 	return paymentRecalled, s.OpenRecall(ctx, ref)
 }
 
-// sameHolder reports whether the bank's name of a holder can be the payer's: all words of the one
-// are words of the other, in any order, and there are two at least. Accents, case and punctuation
-// make no difference.
+// sameHolder reports whether the bank's name of a holder can be the payer's: all words of one name
+// are in the other, in any order, and there are at least two. Accents, case and punctuation make no
+// difference.
 func sameHolder(payer, holder string) bool {
 	a, b := identity.Words(strings.ToLower(payer)), identity.Words(strings.ToLower(holder))
 	if len(a) > len(b) {

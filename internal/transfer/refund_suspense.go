@@ -19,7 +19,7 @@ import (
 	"ajo/ledger"
 )
 
-// SuspenseRefund asks to pay a misdirected payment back to its sender.
+// SuspenseRefund asks to refund a misdirected payment to its sender.
 type SuspenseRefund struct {
 	EventID uuid.UUID
 	Record  provider.Transaction // the bank's own, which names the sender
@@ -28,10 +28,11 @@ type SuspenseRefund struct {
 	Lock func(context.Context, pg.Tx) error
 }
 
-// suspense is the account that misdirected payments go back from, as transfers know accounts.
+// suspense is the account from which misdirected payments are refunded, as package transfer
+// represents accounts.
 var suspense = &account.Account{ID: ledger.Suspense.ID(), TenantID: ledger.Suspense.ID(), AccountRef: string(ledger.Suspense), Currency: money.Currency}
 
-// kindOf is the kind of a debit on an account: a system account's entries say what they are.
+// kindOf returns the kind of a debit on an account: only entries of system accounts have one.
 func kindOf(tenant, account uuid.UUID) ledger.Kind {
 	if tenant == account {
 		return ledger.KindSuspense
@@ -39,10 +40,10 @@ func kindOf(tenant, account uuid.UUID) ledger.Kind {
 	return ""
 }
 
-// RefundSuspense pays a misdirected payment back, all of it, to whom the bank's own record names as
-// its sender: a transfer of the account suspense, which goes on as a tenant's refund does. For
+// RefundSuspense refunds a misdirected payment in full to the sender that the bank's own record
+// names: a transfer from the account suspense, which continues like a tenant's refund. For
 // operators. It returns the transfer's reference. [ErrNoSender]; [ErrRefunded] once it is refunded
-// or being refunded; ledger.ErrEntryNotFound for what is not in suspense; what Lock refuses.
+// or being refunded; ledger.ErrEntryNotFound for what is not in suspense; and the refusals of Lock.
 func (s *Service) RefundSuspense(ctx context.Context, r SuspenseRefund, by audit.By) (ref string, err error) {
 	if err := by.Check(); err != nil {
 		return "", err

@@ -33,7 +33,7 @@ var (
 // Resolution is what a person has found out about a transfer.
 type Resolution struct {
 	Paid bool // whether the bank has paid it
-	// what it has paid, where that is another sum than was ordered; only with Paid
+	// what it has paid, if that is another sum than was ordered; only with Paid
 	Amount *money.Amount
 }
 
@@ -41,14 +41,14 @@ type Resolution struct {
 type Resolved struct {
 	ID      uuid.UUID
 	Status  Status
-	Paid    *money.Amount // what left, where it was paid
-	Balance money.Amount  // of the account; below zero where money left that is not there
+	Paid    *money.Amount // what left, if it was paid
+	Balance money.Amount  // of the account; below zero if more has left than was there
 }
 
 // Cancel ends a transfer that was never submitted, and gives its money back: one that waits for
-// cover, or whose destination the bank does not name. The bank is asked first, where it can be: the
-// books may have lost a submission. For operators. [ErrNotFound]; [ErrSubmitted]; [ErrAtBank];
-// [ErrOver] when it has ended.
+// cover, or whose destination the bank does not name. The bank is asked first, if it can be,
+// because the books may have lost a submission. For operators. [ErrNotFound]; [ErrSubmitted];
+// [ErrAtBank]; [ErrOver] when it has ended.
 func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By) (r Resolved, err error) {
 	record, _ := s.askedByHand(ctx, merchantTxRef)
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
@@ -78,8 +78,8 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 }
 
 // Resolve books what a person has found out about a transfer that no answer of the bank ends, or
-// whose end the bank's record contradicts. The bank is asked first, where it can be: what its
-// record states for certain is not booked otherwise.
+// whose end the bank's record contradicts. The bank is asked first, if it can be: nothing is booked
+// against what its record states for certain.
 //
 //   - Paid: one that is under way succeeds, and its debit is confirmed. One that had failed, or
 //     come back, succeeds with a new debit: the first one's reversal stands in the statement. The
@@ -88,9 +88,9 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 //   - Not paid: one that is under way fails, one that was paid is refunded, and the money is back
 //     in the balance.
 //
-// Where that is what the books say already, the difference that the bank's record has is marked as
-// dealt with. What a worker has learned while the bank was asked is not booked otherwise either:
-// nobody has seen it. For operators. [ErrNotFound], [ErrNotSubmitted], [ErrLeased], [ErrMovedOn],
+// If the books say so already, the difference from the bank's record is marked as dealt with.
+// Nothing is booked if a worker has learned something while the bank was asked, since the person
+// has not seen it. For operators. [ErrNotFound], [ErrNotSubmitted], [ErrLeased], [ErrMovedOn],
 // [ErrBankSays], [ErrAgrees], [ErrPaidSum].
 func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resolution, by audit.By) (r Resolved, err error) {
 	if to.Amount != nil && (!to.Paid || !to.Amount.IsPositive()) {
@@ -145,8 +145,8 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 	return r, err
 }
 
-// askedByHand asks the bank for its record, and says in words what it answered. A missing record
-// stops nobody: it is usually the reason for what a person does.
+// askedByHand asks the bank for its record, and describes the answer. A missing record is no
+// obstacle: it is usually the reason why a person decides.
 func (s *Service) askedByHand(ctx context.Context, ref string) (*provider.Payout, string) {
 	if s.Bank == nil {
 		return nil, "it was not asked"
@@ -169,7 +169,7 @@ func (st *claimed) movedSince(before *claimed) bool {
 	return st.Status != before.Status || st.Attempts != before.Attempts || st.Acknowledged != before.Acknowledged
 }
 
-// agrees reports whether the resolution is what the books say already.
+// agrees reports whether the books already say what the resolution says.
 func (to Resolution) agrees(st *claimed) bool {
 	return to.Paid == (st.Status == Success) && (to.Amount == nil || to.Amount.Equal(st.Paid))
 }
@@ -215,7 +215,7 @@ func (s *Service) endByHand(ctx context.Context, tx pg.Tx, now time.Time, st *cl
 }
 
 // dealtWith marks the difference between the bank's record and the books as known to a person, so
-// that it raises no alert when it is seen again.
+// that it raises no alert the next time it is seen.
 func dealtWith(ctx context.Context, tx pg.Tx, st *claimed, r Resolved, record *provider.Payout) error {
 	text := st.Difference
 	if record != nil {
@@ -229,8 +229,8 @@ func dealtWith(ctx context.Context, tx pg.Tx, st *claimed, r Resolved, record *p
 	return err
 }
 
-// rebook books a new debit, of the sum that the bank has really paid, in place of the transfer's
-// own; that one is reversed, if it is not already. The transfer succeeds.
+// rebook books a new debit of the sum that the bank has really paid in place of the transfer's own,
+// which is reversed if it is not already. The transfer succeeds.
 func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claimed, sum money.Amount, o outcome) (Resolved, error) {
 	counts := limit.Change{Transfer: st.ID, By: sum}
 	if st.Status != Failed && st.Status != Refunded {
@@ -279,7 +279,7 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 	if err == nil {
 		err = bookCharges(ctx, tx, now, charges)
 	}
-	if err == nil && st.Status != Success { // another sum is no other end
+	if err == nil && st.Status != Success { // another sum is not another end
 		err = publish(ctx, tx, now, []ending{e})
 	}
 	if err != nil {
@@ -294,8 +294,8 @@ const rebookSQL = `UPDATE transfers SET status = $2, debit_group = $3, paid_amou
 	booked_fee = coalesce($11, booked_fee), booked_taxes = coalesce($12, booked_taxes), booking_count = coalesce($13, booking_count),
 	tenant_fee = coalesce($14, tenant_fee), tenant_taxes = coalesce($15, tenant_taxes), reserved_fee = CASE WHEN $16 THEN NULL ELSE reserved_fee END WHERE id = $1`
 
-// recheckAfter makes the next step of a transfer that a person has ended the first question after
-// the end, or none. Whoever has claimed the transfer has lost it.
+// recheckAfter schedules the first question after the end as the next step of a transfer that a
+// person has ended, or none. A claim on the transfer is lost.
 func recheckAfter(ctx context.Context, tx pg.Tx, e ending) error {
 	if e.next != nil {
 		return work.Schedule(ctx, tx, e.item(*e.next))
@@ -332,9 +332,9 @@ func (s *Service) endedByHand(ctx context.Context, tx pg.Tx, st *claimed, status
 	return r, err
 }
 
-// lock locks a transfer: its item of work first, as workers do. One that has ended may have none:
-// made says that it has one now, so that a worker to whom an event gives the transfer waits.
-// Whoever does not make the transfer due removes that again ([unlock]).
+// lock locks a transfer: its item of work first, as workers do. A transfer that has ended may have
+// none: then lock creates one, so that a worker that gets the transfer because of an event waits,
+// and made is true. A caller that does not make the transfer due removes the item again ([unlock]).
 func lock(ctx context.Context, tx pg.Tx, now time.Time, merchantTxRef string) (id uuid.UUID, made bool, err error) {
 	m := work.Item{Kind: work.Settle, DueAt: now}
 	err = tx.QueryRow(ctx, `SELECT id, tenant_id FROM transfers WHERE merchant_tx_ref = $1`, merchantTxRef).Scan(&m.ID, &m.TenantID)
@@ -350,7 +350,7 @@ func lock(ctx context.Context, tx pg.Tx, now time.Time, merchantTxRef string) (i
 	return m.ID, made, err
 }
 
-// unlock leaves a locked transfer that has ended without an item, if it had none.
+// unlock removes the item of a locked transfer that has ended, if lock created it.
 func (st *claimed) unlock(ctx context.Context, tx pg.Tx) error {
 	if !st.itemMade {
 		return nil
@@ -358,7 +358,7 @@ func (st *claimed) unlock(ctx context.Context, tx pg.Tx) error {
 	return work.Cancel(ctx, tx, work.Settle, st.ID)
 }
 
-// lockTransfer locks a transfer and reads it as a worker's step is read.
+// lockTransfer locks a transfer and reads it as a worker does for a step.
 func (s *Service) lockTransfer(ctx context.Context, tx pg.Tx, now time.Time, merchantTxRef string) (*claimed, error) {
 	id, made, err := lock(ctx, tx, now, merchantTxRef)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // Search finds transfers of the tenant: by the whole merchantTxRef, however old they are, and,
-// among as many as a page of [Service.List] looks at, of the sum (nil: none) and by what its
-// filter searches. more says that there may be others.
+// among as many as a page of [Service.List] reads, by the sum (nil: none) and by whatever its
+// search filter covers. more reports that there may be others.
 func (s *Service) Search(ctx context.Context, tenantID uuid.UUID, text string, sum *money.Amount, limit int) (found []Transfer, more bool, err error) {
 	whole, err := pg.Collect(ctx, pg.Reader(ctx, s.Pool), scanTransfer, `
 		SELECT `+columns+` FROM transfers t JOIN accounts a ON a.id = t.account_id WHERE t.merchant_tx_ref = $2 AND t.tenant_id = $1`, tenantID, text)

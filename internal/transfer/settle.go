@@ -32,22 +32,22 @@ type Order struct {
 	Amount        string // decimal naira, as the client wrote it
 	BankCode      string
 	AccountNumber string
-	AccountName   string // optional: refused when the bank names another holder
-	Beneficiary   string // the id of one, in place of bank code and account number
+	AccountName   string // optional: the request is refused if the bank names another holder
+	Beneficiary   string // the id of a beneficiary, in place of bank code and account number
 	Narration     string
 	Maker         Maker
 }
 
-// Maker is who asks for a transfer, or decides about one. Without a member it is an API key, whose
-// requests are not in the audit log.
+// Maker is who asks for a transfer, or decides about one. If Member is empty, it is an API key,
+// whose requests are not in the audit log.
 type Maker struct {
 	Member uuid.UUID // who cannot approve it
 	By     audit.By
-	// refuses it if the credential that it came with has ended since; nil: that cannot be
+	// returns an error if the credential of the request has ended since; nil: that is not checked
 	Standing func(ctx context.Context, q pg.Querier) error `json:"-"`
 }
 
-// stands refuses what a maker asks for whose credential has ended.
+// stands returns an error if the maker's credential has ended.
 func (m Maker) stands(ctx context.Context, q pg.Querier) error {
 	if m.Standing == nil {
 		return nil
@@ -79,15 +79,15 @@ type Accepted struct {
 	Awaiting string `json:"awaiting,omitempty"`
 }
 
-// Settled is the result of a settle request: the answer, and the new transfer (uuid.Nil when the
-// answer is a kept one).
+// Settled is the result of a settle request: the answer, and the new transfer (uuid.Nil if the
+// answer is a stored one).
 type Settled struct {
 	Answer     idempotency.Answer
 	Replayed   bool
 	TransferID uuid.UUID
 }
 
-// repeated is the answer that a request was given before; nil is none.
+// repeated returns the stored answer to an earlier request; nil: there is none.
 func repeated(kept *idempotency.Answer) Settled {
 	if kept == nil {
 		return Settled{}
@@ -114,13 +114,13 @@ func (o *Order) check() (money.Amount, error) {
 	return amount, nil
 }
 
-// Settle accepts a settlement: the transfer, its provisional debit and the kept answer are one
-// transaction, under the lock of the account's balance, with the settlements that other callers ask
-// for at the same moment; so concurrent requests cannot overdraw. The checks come in the decided
-// order: body, account, beneficiary, bank, name, funds. Refusals: [ErrAmount], [ErrBankCode],
-// [ErrAccountNumber], [ErrBeneficiaryAlone], account.ErrNotFound, [ErrBeneficiary],
-// [ErrUnknownBank], [ErrNameMismatch], account.ErrFrozen, ledger.ErrInsufficientFunds, and those
-// of package idempotency.
+// Settle accepts a settlement. The transfer, its provisional debit and the stored answer are one
+// transaction, together with the settlements that other callers request at the same moment, and
+// under the lock of the account's balance, so that concurrent requests cannot overdraw. The checks
+// come in the specified order: body, account, beneficiary, bank, name, funds. Refusals:
+// [ErrAmount], [ErrBankCode], [ErrAccountNumber], [ErrBeneficiaryAlone], account.ErrNotFound,
+// [ErrBeneficiary], [ErrUnknownBank], [ErrNameMismatch], account.ErrFrozen,
+// ledger.ErrInsufficientFunds, and those of package idempotency.
 func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o Order, key idempotency.Request) (Settled, error) {
 	amount, err := o.check()
 	if err != nil {
@@ -130,9 +130,9 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 	if s.Banks != nil && o.Beneficiary == "" {
 		bank, known = s.Banks.name(ctx, o.BankCode)
 	}
-	if o.AccountName != "" || o.Beneficiary != "" || !known { // the bank is asked, which is not for a transaction
+	if o.AccountName != "" || o.Beneficiary != "" || !known { // the bank must be asked, and not within a transaction
 		if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
-			return repeated(kept), err // even when the bank would not name the holder by now, or the beneficiary is removed
+			return repeated(kept), err // even if the bank no longer names the holder, or the beneficiary was removed
 		}
 		if _, err := account.Find(ctx, s.Pool, tenantID, ref); err != nil {
 			return Settled{}, err
@@ -152,7 +152,7 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 			return Settled{}, err
 		}
 		if err := o.Maker.stands(ctx, s.Pool); err != nil {
-			return Settled{}, err // the bank may have taken its time
+			return Settled{}, err // the bank's answer may have taken a while
 		}
 	}
 	ctx, span := trace.Step(ctx, "accept")
@@ -183,13 +183,13 @@ func foldName(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToUpper(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), " ")
 }
 
-// errStrangersName is no answer: the bank is asked again.
+// errStrangersName does not count as an answer: the bank is asked again.
 var errStrangersName = errors.New("the bank named the holder of another account")
 
 // Lookup names the holder of a destination account. A bad number is [ErrAccountNumber], a missing
-// bank code [ErrBankCode]; an unknown bank or account, so also any other bank code, is [ErrLookup],
-// a bank that does not answer [ErrBank], and a tenant whose look-ups wait as many as may
-// provider.ErrBusy. A name that the bank has given is good for two minutes.
+// bank code [ErrBankCode]; an unknown bank or account, and therefore any other bank code, is
+// [ErrLookup], a bank that does not answer [ErrBank], and too many waiting look-ups of one tenant
+// provider.ErrBusy. A name from the bank is reused for two minutes.
 func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
 	if !accountForm.MatchString(accountNumber) {
 		return provider.Holder{}, ErrAccountNumber

@@ -26,10 +26,11 @@ type claimResult struct {
 }
 
 // claimAll claims the transfers that are due, puts off those that are frozen, lack cover or await
-// approval, and ends those that will never have it, or refund what the bank has taken back. A
-// transfer about which the bank or a hook is asked is leased. Another pending one is not: its step
-// only names the holder, which two workers may do at once; the first to record a result wins. What
-// was covered when it was checked still is when it is submitted; see [Service.cover].
+// approval, and ends those that will never get it, or refund a payment that the bank has taken
+// back. It leases a transfer if its step asks the bank by reference, or asks a hook. It does not
+// lease the other pending ones: their step only looks up the holder, which two workers may do at
+// once; the first to record a result wins. A transfer that is covered when it is checked is still
+// covered when it is submitted; see [Service.cover].
 func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]claimResult, error) {
 	now := s.Clock.Now()
 	claims, err := work.Due(ctx, tx, work.Settle, now, ids)
@@ -67,7 +68,8 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 		}
 	}
 	if others := len(frozen) + len(recalled) + len(awaiting) + len(gone) + len(short); others > 0 && len(asked)+others > 1 {
-		// each group is written by itself, and whoever lifts a freeze makes items of all due
+		// the groups are written one after the other, while a lifted freeze makes items of all of
+		// them due
 		if err := work.Lock(ctx, tx, work.Settle, slices.Collect(maps.Keys(claims))...); err != nil {
 			return nil, err
 		}
@@ -97,7 +99,7 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 	out := make([]claimResult, len(ids))
 	for i, id := range ids {
 		out[i] = byID[id]
-		delete(byID, id) // one that was asked for twice is one caller's
+		delete(byID, id) // if an id was given twice, one caller gets the transfer
 	}
 	return out, nil
 }
@@ -117,8 +119,9 @@ func (s *Service) leaseAll(ctx context.Context, tx pg.Tx, now time.Time, transfe
 	return err
 }
 
-// coverAll decides on pending transfers of accounts whose confirmed money does not cover all of
-// their debits, puts off those that lack cover, and returns those that will never have it.
+// coverAll decides about pending transfers of accounts whose confirmed money does not cover all of
+// their debits, puts off those that lack cover, and returns the ends of those that will never have
+// it.
 func (s *Service) coverAll(ctx context.Context, tx pg.Tx, now time.Time, transfers []*claimed, byID map[uuid.UUID]claimResult) ([]ending, error) {
 	v, err := s.cover(ctx, tx, now, transfers)
 	if err != nil {
@@ -144,7 +147,7 @@ func (s *Service) endClaimed(ctx context.Context, tx pg.Tx, ends []ending) error
 	return err
 }
 
-// putOff gives pending transfers back, and has their callers wait.
+// putOff gives pending transfers back, and tells their callers when to retry.
 func (s *Service) putOff(ctx context.Context, tx pg.Tx, items []postponement, why error, byID map[uuid.UUID]claimResult) error {
 	held, err := s.postponeAll(ctx, tx, items)
 	if err != nil {
@@ -158,13 +161,13 @@ func (s *Service) putOff(ctx context.Context, tx pg.Tx, items []postponement, wh
 	return nil
 }
 
-// errGoesOn is why a transfer that was put off is due again.
+// errGoesOn is why a transfer that was put off is due again at once.
 var errGoesOn = errors.New("what it waited for came while it was put off")
 
 // lookAgain makes transfers that were just put off due at once if what they wait for has come
-// meanwhile. Their items are locked by now: whoever lifts a freeze or releases money commits, and
-// then makes the account's pending transfers due. So either that commit is seen here, or it makes
-// them due after this one.
+// meanwhile. Their items are locked by now, and lifting a freeze or releasing money commits first
+// and makes the account's pending transfers due afterwards. So either that commit is seen here, or
+// the transfers become due after this transaction.
 func (s *Service) lookAgain(ctx context.Context, tx pg.Tx, now time.Time, byID map[uuid.UUID]claimResult) error {
 	var put []uuid.UUID
 	for id, c := range byID {
@@ -218,14 +221,14 @@ func claimsOf(transfers []*claimed) []work.Claim {
 // submitted is the result of recording a submission.
 type submitted struct {
 	claim   *work.Claim // nil: nothing may be submitted
-	refused bool        // ours, but not to be submitted: it is due again at once
+	refused bool        // the claim stood, but it must not be submitted: it is due again at once
 	at      time.Time
 }
 
-// submitSQL leaves alone what the bank has acknowledged since the claim, what is frozen, what lacks
-// an approval, and what is pending, or refunds a payment, on an account that had a recall since. It
-// looks once more at what has become of a refund's payment: a misdirected one has no recall.
-// For the forms of the conditions see package pg, plans.go.
+// submitSQL skips transfers that the bank has acknowledged since the claim, that are frozen, that
+// lack an approval, or that are pending or refunds on an account that has had a recall since. It
+// also checks a refund's payment once more, since a misdirected payment has no recall. For the
+// forms of the conditions see package pg, plans.go.
 var submitSQL = `UPDATE transfers t SET status = 'processing', attempt_count = attempt_count + 1, submitted_at = $2, ask_count = 0, unknown_count = 0,
 		account_name = m.holder, last_error = '', updated_at = $2
 	FROM ` + pg.Unnest[claimed](3, "m") + `
@@ -281,20 +284,20 @@ type postponement struct {
 	why     string
 }
 
-// ending is the end of a claimed transfer, or its move on from success.
+// ending is the end of a claimed transfer, or its later move away from success.
 type ending struct {
 	*claimed
 	outcome
 	next *time.Time // when the bank is asked again; nil: it is not
 }
 
-// to is the new status; empty: there is no such move.
+// to returns the new status; empty: there is no such transition.
 func (e ending) to() Status {
 	to, _ := Transitions.Next(e.Status, e.event)
 	return to
 }
 
-// change is the result of a claim, as recordSQL stores it. A nil field stays as it was.
+// change is the result of a claim, as recordSQL stores it. A nil field leaves its column unchanged.
 type change struct {
 	ID      uuid.UUID `pg:"id"`
 	From    Status    `pg:"status_from"`
@@ -325,8 +328,8 @@ func (e ending) change() change {
 	}
 }
 
-// recordSQL: an acknowledgement is for good, a fee until another is named. A difference that is
-// the same as before stays as it was: waiting for a person, or dealt with.
+// recordSQL: an acknowledgement is permanent, and a fee stands until another is named. A difference
+// that is the same as before keeps its state: waiting for a person, or dealt with.
 var recordSQL = `UPDATE transfers t
 	SET status = m.status_to, ask_count = m.asks, unknown_count = m.unknown, last_error = coalesce(m.why, t.last_error), ended_by = coalesce(m.by, t.ended_by),
 		failure_reason = coalesce(m.reason, t.failure_reason), updated_at = CASE WHEN m.status_to = m.status_from THEN t.updated_at ELSE $1 END,
@@ -342,7 +345,7 @@ var recordSQL = `UPDATE transfers t
 	FROM ` + pg.Unnest[change](2, "m") + `
 	WHERE t.id = m.id AND t.status = m.status_from`
 
-// writeAll stores what transfers have come to whose claims stand.
+// writeAll stores the changes of transfers whose claims stand.
 func writeAll(ctx context.Context, tx pg.Tx, now time.Time, changes []change) error {
 	if len(changes) == 0 {
 		return nil
@@ -390,7 +393,8 @@ func (s *Service) postponeAll(ctx context.Context, tx pg.Tx, items []postponemen
 }
 
 // endAll ends the transfers whose claim still stands, and returns which these are. An end that
-// cannot be booked fails the transaction: alone it fails only itself (package pg).
+// cannot be booked fails the transaction; the batcher then repeats its items one by one, so that
+// only that one fails (package pg).
 func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []ending) ([]bool, error) {
 	if len(ends) == 0 {
 		return nil, nil

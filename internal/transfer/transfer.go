@@ -1,12 +1,11 @@
 // Package transfer owns settlements: payouts to bank accounts, from the request to their end.
 //
 // What always holds: a transfer and its provisional debit are one commit; each submission is
-// counted and committed before the bank is called, always under the same merchantTxRef; an answer
-// that is not clear is never taken for a failure: the bank is asked until it is; the end of a
+// counted and committed before the bank is called, always under the same merchantTxRef; an unclear
+// answer is never taken for a failure: the bank is asked until the answer is clear; the end of a
 // transfer and the move of its debit are one commit; money that the bank has not confirmed as
 // received is not paid out. Only questions at their scheduled times count towards an end; asking
-// more often changes nothing. (Specification, "Transfer (settlement)"; decisions,
-// "Settlement".)
+// more often changes nothing. (Specification, "Transfer (settlement)"; decisions, "Settlement".)
 package transfer
 
 import (
@@ -50,16 +49,16 @@ const (
 	EventAccept Event = "accept" // the settle request stands
 	EventSubmit Event = "submit" // a submission is about to be made
 	EventPaid   Event = "paid"   // the bank says success
-	// a definite no, or the fifth attempt that definitely did not happen
+	// a definite refusal, or five attempts none of which happened
 	EventReject Event = "reject"
 	EventRefund Event = "refund" // the bank gave it back
-	EventRebook Event = "rebook" // an operator books by a new debit what the bank has really paid
+	EventRebook Event = "rebook" // an operator books what the bank has really paid, as a new debit
 )
 
-// Transitions is the transfer's state machine. success → refunded is an addition: a bank may give
-// back what it had paid, and a transfer that still said success would be wrong. So are the ways
-// back to success: only an operator takes them, for what the bank paid after all, or with another
-// sum ([Service.Resolve]).
+// Transitions is the transfer's state machine. success → refunded is an addition: a bank may return
+// what it has paid, and a transfer that still said success would be wrong. So are the transitions
+// back to success: only an operator makes them, for a payout that the bank made after all, or with
+// another sum ([Service.Resolve]).
 var Transitions = fsm.New("Transfer",
 	fsm.Row[Status, Event]{From: fsm.Start, Event: EventAccept, To: Pending},
 	fsm.Row[Status, Event]{From: Pending, Event: EventSubmit, To: Processing},
@@ -89,7 +88,7 @@ var (
 	ErrOver          = errs.New(errs.Unprocessable, "transfer has ended")
 )
 
-// MaxAttempts is how many submissions are made at most (specification, "Limits").
+// MaxAttempts is the largest number of submissions (specification, "Limits").
 const MaxAttempts = 5
 
 // Transfer is a settlement; its JSON form is the status endpoint's, and its columns are those of a
@@ -109,39 +108,38 @@ type Transfer struct {
 	CreatedAt     time.Time    `json:"createdAt" pg:"created_at"`
 	UpdatedAt     time.Time    `json:"updatedAt" pg:"updated_at"`
 	Traceparent   string       `json:"-" pg:"traceparent"`
-	Counted       bool         `json:"-" pg:"counted"` // in the day's sums of the limits (package limit)
-	// the tenant bears what the bank takes; ReservedFee is what that is expected to be
+	Counted       bool         `json:"-" pg:"counted"` // counted in the daily sums of the limits (package limit)
+	// the tenant bears the bank's charges; ReservedFee is what they are expected to be
 	FeeByTenant bool          `json:"-" pg:"fee_by_tenant"`
 	ReservedFee *money.Amount `json:"-" pg:"reserved_fee,numeric"`
-	// what the platform takes, by the price that held at acceptance; nil: nothing
+	// the platform's charges, by the price at acceptance; nil: none
 	PlatformFee *money.Amount `json:"-" pg:"platform_fee,numeric"`
 	PlatformVAT *money.Amount `json:"-" pg:"platform_vat,numeric"`
 
-	// An addition: the fee that the bank takes for the payout, outside the balance; nil while its
-	// record has not said.
+	// An addition: the fee that the bank charges for the payout, outside the balance; nil until its
+	// record names it.
 	ProviderFee *money.Amount `json:"providerFee"`
-	// what it takes beside that fee; nil where its record does not name it
+	// what it charges in addition; nil if its record does not name it
 	VAT       *money.Amount `json:"vat"`
 	StampDuty *money.Amount `json:"stampDuty"`
 	// Additions: why it failed or was refunded, in words without the bank's own; the destination's
-	// holder and bank, as far as they have been named; and what left, where an operator found that
-	// it was another sum than was ordered.
+	// holder and bank, as far as they have been named; and what left, if an operator found that it
+	// was another sum than was ordered.
 	FailureReason *string       `json:"failureReason"`
 	AccountName   *string       `json:"accountName"`
 	BankName      *string       `json:"bankName" pg:"bank_name"`
 	Narration     string        `json:"narration" pg:"narration"`
 	PaidAmount    *money.Amount `json:"paidAmount"`
-	// An addition: the entry of the payment that it pays back to its sender, and that sender's name
+	// An addition: the entry of the payment that it refunds, and the sender's name
 	RefundOf   *uuid.UUID `json:"refundOf" pg:"refund_of"`
 	RefundName *string    `json:"-" pg:"refund_name"`
 	ByPolicy   bool       `json:"-" pg:"by_policy"`
-	// An addition: "approval" while it needs approvals that it has not got (approve.go); nil
-	// otherwise
+	// An addition: "approval" while it lacks approvals (approve.go); nil otherwise
 	Awaiting        *string    `json:"awaiting"`
 	ApprovalsNeeded int        `json:"-" pg:"approvals_needed"`
 	MadeBy          *uuid.UUID `json:"-" pg:"made_by"` // the member who asked for it; nil: an API key
 	ApprovalHook    *string    `json:"-" pg:"approval_hook"`
-	Differs         bool       `json:"-"` // the bank's record says otherwise, and nobody has dealt with that yet
+	Differs         bool       `json:"-"` // the bank's record differs, and nobody has dealt with that yet
 }
 
 const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, t.bank_code, t.account_number,
@@ -163,36 +161,36 @@ type Options struct {
 	Bank  provider.Bank
 	Clock clock.Clock
 	Log   *slog.Logger
-	// Banks are the banks that a settlement may name; nil: any.
+	// Banks are the banks that a settlement may name; nil: any bank.
 	Banks *BankList
 	// Delays are the gaps between the steps of a transfer that waits: for cover, for the bank, for
 	// an answer. The last repeats.
 	Delays []time.Duration
-	// Rechecks are the gaps between the questions about a transfer that has ended: a bank may give
-	// back what it paid, and its event may never come. Nil: [DefaultRechecks].
+	// Rechecks are the gaps between the questions about a transfer that has ended: a bank may
+	// return what it paid, and its event may never come. Nil: [DefaultRechecks].
 	Rechecks []time.Duration
 	// Lease is how long a transfer that is submitted or asked about stays leased after its worker's
 	// last sign of life: it is renewed while the call runs. (The lookup before a first submission
-	// goes without: two may make it.) It is no safety limit: whoever is late submits and records
-	// nothing. Zero: [work.Term].
+	// goes without: two may make it.) Safety does not depend on it: a worker that is late submits
+	// and records nothing. Zero: [work.Term].
 	Lease time.Duration
-	// Fees are the published fees of the bank: what is reserved for a payout whose fee the tenant
-	// bears. Without them nothing is.
+	// Fees are the published fees of the bank, which are reserved for payouts whose fee the tenant
+	// bears. Without them, nothing is reserved.
 	Fees fee.Tiers
-	// OpenRecall has the bank asked whether it took back the payment of a transaction, which its
-	// record says. nil: the refund of such a payment just waits.
+	// OpenRecall opens a recall of the payment of a transaction that the bank's record says was
+	// taken back. nil: the refund of such a payment just waits.
 	OpenRecall func(ctx context.Context, providerTxnRef string) error
-	// Provisional lets credits leave that the bank has not confirmed.
+	// Provisional allows payouts of credits that the bank has not confirmed.
 	Provisional bool
-	// Hooks asks tenants' own systems for approvals, and Box opens the secrets that such questions
-	// are signed with. Without them nobody but members is asked.
+	// Hooks asks tenants' own systems for approvals, and Box opens the secrets that sign the
+	// questions. Without them, only members can approve.
 	Hooks *safehttp.Client
 	Box   *secret.Box
 }
 
-// DefaultDelays ask soon, then ever less often, but never stop. The third question comes 17 seconds
-// after a submission, the seventh after more than eight minutes: a fresh transfer may not be found
-// at once, and the interbank leg takes minutes.
+// DefaultDelays ask soon, then less and less often, but never stop. The third question comes 17
+// seconds after a submission, the seventh after more than eight minutes: a new transfer may not be
+// found at once, and the interbank leg takes minutes.
 var DefaultDelays = []time.Duration{
 	2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 45 * time.Second, 2 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 }
@@ -200,9 +198,9 @@ var DefaultDelays = []time.Duration{
 // DefaultRechecks ask three times about a transfer that has ended.
 var DefaultRechecks = []time.Duration{15 * time.Minute, 2 * time.Hour, 24 * time.Hour}
 
-// Batches stop gaining at about a hundred. Settlements are asked for on many accounts at once, and
-// a second writer keeps a lone one from waiting for a batch of others; a worker's steps make larger
-// batches with one.
+// Larger batches than about a hundred gain nothing. Settlements are requested on many accounts at
+// once, and a second writer keeps a lone one from waiting for a batch of others; a worker's steps
+// form larger batches with one writer.
 const (
 	acceptWriters = 2
 	batchSize     = 100

@@ -12,9 +12,9 @@ import (
 	"ajo/internal/pg"
 )
 
-// Wallet is our account at the bank, which all payouts leave and all payments reach. Another one
-// knows none of them: asked about a payout that the first has made, it would not find it, and pay
-// it again.
+// Wallet is our account at the bank, which all payouts leave and all payments reach. Another
+// account knows none of them: asked about a payout that this one has made, the bank would not find
+// it, and it would be paid again.
 type Wallet struct {
 	AccountID string // AJO_PROVIDER_ACCOUNT_ID
 	Host      string // of AJO_PROVIDER_URL: the bank's sandbox may know the same account
@@ -28,7 +28,7 @@ var (
 	ErrWalletWaits = errs.New(errs.Unprocessable, "payments or payouts still wait for the word of the account that the books are of")
 )
 
-// CheckWallet refuses a wallet that is not the one that the books are of, if they have one yet:
+// CheckWallet refuses a wallet other than the one that the books belong to, if they have one yet:
 // [ErrWallet].
 func CheckWallet(ctx context.Context, q pg.Querier, w Wallet) error {
 	is, err := ReadWallet(ctx, q)
@@ -38,21 +38,22 @@ func CheckWallet(ctx context.Context, q pg.Querier, w Wallet) error {
 	return err
 }
 
-// ReadWallet is the wallet that the books are of; its zero value before the service first started.
+// ReadWallet returns the wallet that the books belong to; the zero value before the service first
+// started.
 func ReadWallet(ctx context.Context, q pg.Querier) (Wallet, error) {
 	return pg.One(ctx, q, pgx.RowToStructByPos[Wallet], nil, `SELECT wallet_id, host FROM wallets ORDER BY seq DESC LIMIT 1`)
 }
 
-// recordWalletSQL follows the settings as long as nothing is at the bank: a first start with a
-// typing error binds nobody.
+// recordWalletSQL follows the settings as long as nothing is at the bank, so that a typing error at
+// the first start does no harm.
 const recordWalletSQL = `
 	INSERT INTO wallets (seq, wallet_id, host, since)
 	SELECT n.seq + 1, $1, $2, $3 FROM (SELECT coalesce(max(seq), 0) AS seq FROM wallets) n
 	WHERE n.seq = 0 OR (NOT EXISTS (SELECT FROM accounts) AND NOT EXISTS (SELECT FROM wallets w WHERE w.seq = n.seq AND w.wallet_id = $1 AND w.host = $2))
 	ON CONFLICT DO NOTHING`
 
-// RecordWallet is [CheckWallet] for a role that starts: the first makes the books its wallet's, as
-// does each before the first account is opened.
+// RecordWallet is [CheckWallet] for a role that starts. Until the first account is opened, each
+// start records its wallet as the books'.
 func RecordWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet) error {
 	if _, err := pool.Exec(ctx, recordWalletSQL, w.AccountID, w.Host, now); err != nil {
 		return err
@@ -60,8 +61,9 @@ func RecordWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet) e
 	return CheckWallet(ctx, pool, w)
 }
 
-// MoveWallet makes the books another wallet's. Where that is another account, nothing may wait for
-// the word of the one before: [ErrWalletWaits]. For operators, who have stopped all roles before.
+// MoveWallet moves the books to another wallet. If that is another account, nothing may still wait
+// for an answer about the previous one: [ErrWalletWaits]. For operators, who have stopped all roles
+// before.
 func MoveWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet, by audit.By) error {
 	return pg.InTx(ctx, pool, func(tx pg.Tx) error {
 		is, err := ReadWallet(ctx, tx)

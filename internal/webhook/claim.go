@@ -14,7 +14,8 @@ import (
 	"ajo/internal/work"
 )
 
-// dueDelivery is a delivery as an attempt needs it, with the claim under which it was read.
+// dueDelivery has what an attempt needs to know about a delivery, with the claim under which it was
+// read.
 type dueDelivery struct {
 	work.Claim  // leased, unless it is not due yet
 	tenant      uuid.UUID
@@ -22,12 +23,12 @@ type dueDelivery struct {
 	pausedAt    *time.Time // the endpoint's
 	removed     bool       // the endpoint is
 	long        bool       // the endpoint's retries go on for a day
-	resent      bool       // somebody asked for it
+	resent      bool       // it is a resend that somebody asked for
 	group       uuid.UUID
 	event       Type
 	url         string
 	body        []byte
-	attempts    int       // made before
+	attempts    int       // made so far
 	createdAt   time.Time // as the delivery's
 	secrets     sealedSecrets
 	traceparent string
@@ -40,7 +41,7 @@ const loadSQL = `
 		JOIN tenants t ON t.id = ANY(ARRAY[d.tenant_id])`
 
 // claim reads the deliveries that are due, or will be in a moment, and leases those that are. It
-// returns nil for what somebody else has, and for all but the first of those that are the same.
+// returns nil for those that somebody else has claimed, and for repeated ids.
 func (s *Service) claim(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*dueDelivery, error) {
 	now := s.clock.Now()
 	due, err := work.Due(ctx, tx, work.Deliver, now.Add(early), ids)
@@ -79,9 +80,9 @@ func (s *Service) claim(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*dueD
 	return pg.Match(ids, claimed, func(d *dueDelivery) uuid.UUID { return d.ID }), nil
 }
 
-// readEndpoints reads what deliveries to endpoints go by: the endpoint as it is now. So a URL that
-// was corrected is where the next attempt goes, and the delivery says so. If none of the deliveries
-// is to an endpoint, it asks nothing.
+// readEndpoints reads the endpoints of deliveries as they are now, so that the next attempt goes to
+// a corrected URL, which the delivery then shows. If none of the deliveries is to an endpoint, it
+// runs no statement.
 func readEndpoints(ctx context.Context, tx pg.Tx, claimed []*dueDelivery) error {
 	var ids []uuid.UUID
 	for _, d := range claimed {
@@ -151,14 +152,14 @@ func (s *Service) postpone(ctx context.Context, tx pg.Tx, later []work.Outcome) 
 
 // attemptResult is the result of one attempt.
 type attemptResult struct {
-	claim         work.Claim // that it was made under
+	claim         work.Claim // under which it was made
 	ID            uuid.UUID  `pg:"id"`
-	Status        Status     `pg:"status"` // by the event
+	Status        Status     `pg:"status"` // after the event
 	StartedAt     time.Time  `pg:"started_at"`
 	DurationMS    int32      `pg:"duration_ms"`
 	StatusCode    *int32     `pg:"status_code"`  // nil: no answer came
 	Failure       string     `pg:"failure"`      // empty: delivered
-	Body          []byte     `pg:"body"`         // of the answer; any bytes
+	Body          []byte     `pg:"body"`         // of the answer; may be any bytes
 	DeliveredAt   *time.Time `pg:"delivered_at"` // set for EventSucceed
 	NextAttemptAt *time.Time // set for EventFail
 	event         Event

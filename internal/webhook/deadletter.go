@@ -14,13 +14,13 @@ import (
 	"ajo/internal/work"
 )
 
-// DeadLetter is a delivery that is out of attempts, as its tenant sees it. Field names and casing
-// are the wire's. (Specification, "Dead letter".)
+// DeadLetter is a delivery that has used up its attempts, as its tenant sees it. Field names and
+// casing are the wire's. (Specification, "Dead letter".)
 type DeadLetter struct {
 	ID           uuid.UUID
 	CallbackURL  string
 	Status       Status
-	AttemptCount int        // 6; a multiple of it after a replay
+	AttemptCount int        // 6, or 10 with retries for a day; more after a replay
 	LastError    string     // of the last attempt
 	NextRetryAt  *time.Time // always null
 	CreatedAt    time.Time  // as the delivery's
@@ -38,7 +38,7 @@ func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Requ
 }
 
 // Replay gives a dead letter a fresh set of attempts, the first of them due at once; the count and
-// the numbers of the attempts go on. It and the record of who did it are one commit. For an
+// the numbers of the attempts continue. It and the record of who did it are one commit. For an
 // operator. [ErrNotFound], or [ErrNotDeadLetter] in any other state.
 func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
 	return s.replayOf(ctx, uuid.Nil, id, by)
@@ -53,8 +53,8 @@ func (s *Service) ReplayOwn(ctx context.Context, tenant, id uuid.UUID, by audit.
 	return s.find(ctx, tenant, id)
 }
 
-// Deliveries that are sent again together are due one after the other, and not at once, so that
-// what happens meanwhile is not behind them.
+// Deliveries that are sent again together are due one after the other, not all at once, so that new
+// events need not wait behind them.
 const (
 	resendMax   = 1000
 	resendEvery = 100 * time.Millisecond
@@ -91,7 +91,7 @@ func (s *Service) ReplaySince(ctx context.Context, tenant uuid.UUID, since time.
 	return n, more, err
 }
 
-// endpointStands: the delivery can be made, its endpoint was not removed.
+// endpointStands is, as SQL, the condition that the delivery's endpoint was not removed.
 const endpointStands = `(endpoint_id IS NULL OR EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = ANY(ARRAY[endpoint_id]) AND e.removed_at IS NULL))`
 
 // replayOf replays a delivery of the tenant, or of any (uuid.Nil).
@@ -122,7 +122,7 @@ func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.B
 	})
 }
 
-// whyNot says why no dead letter of that id was found.
+// whyNot returns why no dead letter with that id was found.
 func whyNot(ctx context.Context, q pg.Querier, tenant, id uuid.UUID) error {
 	var dead bool
 	err := q.QueryRow(ctx, `SELECT dead FROM deliveries WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2)`, id, unlessNil(tenant)).Scan(&dead)

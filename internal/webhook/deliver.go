@@ -26,15 +26,15 @@ import (
 // errEarly says that the caller came a moment before the time. It counts as no attempt.
 var errEarly = errors.New("webhook: not due yet")
 
-// Why a delivery to an endpoint makes no attempt. Neither counts as one.
+// Why a delivery to an endpoint makes no attempt. Neither counts as an attempt.
 var (
 	errPaused  = errors.New("webhook: the endpoint is paused")
 	errRemoved = errors.New("the endpoint was removed")
 )
 
-// How often a delivery looks whether its endpoint is still paused: after as long as the pause has
-// been, within these, and up to a tenth more. So what has waited goes out within as long as the
-// pause was, and not all at once.
+// How often a delivery checks whether its endpoint is still paused: it waits for as long as the
+// pause has lasted so far, within these bounds, plus up to a tenth. So after a pause, the waiting
+// deliveries go out within the time that it lasted, and not all at once.
 const (
 	pausedMin = time.Minute
 	pausedMax = time.Hour
@@ -45,8 +45,8 @@ func pausedFor(since time.Duration) time.Duration {
 	return wait + rand.N(wait/10+1)
 }
 
-// early is how much too soon a task may run: asynq keeps times to the second. One that comes sooner
-// than that is a stray; another task is scheduled for the time at which the item is due.
+// early is how much too soon a task may run, as asynq keeps times to the second. A task that comes
+// even sooner is a stray; another one is scheduled for the time at which the item is due.
 const early = 2 * time.Second
 
 // How the metrics name the result of an attempt, and why none was made.
@@ -55,17 +55,17 @@ var (
 	putOffAs    = map[error]string{ErrBusy: "busy", errHeld: "held", errPaused: "paused"}
 )
 
-// Claim claims deliveries together, and returns for each what makes the attempt that is due: sign,
-// POST, record. Running it twice, late, or after a crash at any line is safe; at worst the receiver
-// sees an event again, and knows it by its transactionGroupId and eventType.
+// Claim claims deliveries together, and returns for each a function that makes the attempt that is
+// due: sign, POST, record. Running it twice, late, or after a crash at any line is safe; at worst
+// the receiver sees an event again, and recognises it by its transactionGroupId and eventType.
 //
 // An attempt returns nil when the delivery has arrived, when nothing is due (unknown id, delivered,
-// dead, claimed by somebody else, due later), and when its claim was gone before it could record.
+// dead, claimed by somebody else, due later), and when its claim was lost before it could record.
 // retry.At says when the row is due again: after a failed attempt, or without one ([ErrBusy],
 // [errHeld], [errPaused], [errEarly]: the caller should count no failure). retry.Exhausted says
 // that this was the last attempt, or [errRemoved], and the row is a dead letter. Any other error is
-// ours: the attempt was not recorded (or it was, and the answer of Postgres is lost), and once the
-// lease has run out the row says what is due.
+// ours: the attempt was not recorded (or it was, and the answer of Postgres was lost), and once the
+// lease has ended, the row says what is due.
 func (s *Service) Claim(ctx context.Context, ids []uuid.UUID) []func(context.Context) error {
 	attempts := make([]func(context.Context) error, len(ids))
 	for i, o := range s.claims.DoAll(ctx, ids) {
@@ -107,14 +107,14 @@ func (s *Service) attempt(ctx context.Context, w *dueDelivery) error {
 		metrics.Deferred(putOffAs[err])
 		span.Text("outcome", putOffAs[err])
 		return s.putOff(ctx, w, s.clock.Now().Add(back).Truncate(time.Microsecond), err)
-	} else if err != nil { // the caller has gone: another has it at once, not when the lease ends
+	} else if err != nil { // the caller has gone: let another worker have it at once, not when the lease ends
 		return s.putOff(context.WithoutCancel(ctx), w, now, err)
 	}
 	a, err := s.try(ctx, w, secrets, e)
 	if err != nil {
 		return err
 	}
-	// The receiver has been called: its answer is kept even when the caller has gone.
+	// The receiver has been called, so its answer is recorded even if the caller has gone.
 	kept, err := s.records.Do(context.WithoutCancel(ctx), *a)
 	if err != nil || !kept {
 		return err
@@ -132,9 +132,9 @@ func (s *Service) attempt(ctx context.Context, w *dueDelivery) error {
 	}
 }
 
-// putOff gives back a delivery that found no slot, to be due at the given time: it is no attempt.
-// The item says when it is due again, so that the sweep does not enqueue all that wait for a dead
-// endpoint.
+// putOff gives back a delivery that found no slot, to be due at the given time. That does not count
+// as an attempt. The item says when it is due again, so that the sweep does not enqueue everything
+// that waits for a dead endpoint.
 func (s *Service) putOff(ctx context.Context, w *dueDelivery, to time.Time, why error) error {
 	moved, err := s.postpones.Do(ctx, work.Outcome{Claim: w.Claim, Next: &to})
 	if err != nil || !moved {
@@ -143,7 +143,7 @@ func (s *Service) putOff(ctx context.Context, w *dueDelivery, to time.Time, why 
 	return retry.At(to, why)
 }
 
-// giveUp ends a delivery whose endpoint was removed: it is a dead letter that says so.
+// giveUp ends a delivery whose endpoint was removed, as a dead letter that says so.
 func (s *Service) giveUp(ctx context.Context, w *dueDelivery) error {
 	var held []bool
 	err := pg.InTx(ctx, s.pool, func(tx pg.Tx) (err error) {
@@ -160,7 +160,7 @@ func (s *Service) giveUp(ctx context.Context, w *dueDelivery) error {
 	return retry.Exhausted(errRemoved)
 }
 
-// try calls the receiver, in an acquired slot, which it releases.
+// try calls the receiver in an acquired slot, which it releases.
 func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Redacted, e endpoint) (*attemptResult, error) {
 	var took time.Duration
 	found := healthUnknown
@@ -175,7 +175,7 @@ func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Reda
 	answer, err := s.call(ctx, w, header, w.attempts+1)
 	took = answer.Duration
 	if err != nil && ctx.Err() != nil {
-		// what the receiver saw is unknown; when the lease ends, the attempt is made again
+		// what the receiver saw is unknown; after the lease has ended, the attempt is repeated
 		return nil, err
 	}
 	found = healthOf(answer, err)
@@ -191,7 +191,7 @@ func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Reda
 	return a, nil
 }
 
-// call makes the call. A tenant that traces can go on with the trace; the signature does not cover
+// call makes the call. A tenant that traces can continue the trace; the signature does not cover
 // headers.
 func (s *Service) call(ctx context.Context, w *dueDelivery, header http.Header, attempt int) (safehttp.Result, error) {
 	ctx, span := trace.Step(ctx, "call the tenant")
@@ -210,7 +210,8 @@ func (s *Service) call(ctx context.Context, w *dueDelivery, header http.Header, 
 	return answer, err
 }
 
-// release gives the endpoint's slot back, and logs when the endpoint is found dead, or back.
+// release gives the endpoint's slot back, and logs when the endpoint is found to be dead, or alive
+// again.
 func (s *Service) release(e endpoint, took time.Duration, found health) {
 	opened, closed := s.limiter.release(e, took, found)
 	log := s.opts.Log.With(slog.String("tenant", e.tenant.String()), slog.String("host", e.host))
@@ -224,10 +225,10 @@ func (s *Service) release(e endpoint, took time.Duration, found health) {
 	}
 }
 
-// healthOf is what a call says about the endpoint. A 5xx answer is a gateway's or an
-// application's word that nothing works behind it; a 4xx (or 3xx) answer is one of an application
-// that is there and does not want this delivery, so it is no reason to hold others. What we refuse
-// to call ourselves says nothing.
+// healthOf returns what a call says about the endpoint. A 5xx answer means that a gateway or an
+// application does not work; a 4xx (or 3xx) answer comes from an application that works and does
+// not want this delivery, so it is no reason to hold others. A URL that we refuse to call says
+// nothing.
 func healthOf(r safehttp.Result, err error) health {
 	switch {
 	case errors.Is(err, safehttp.ErrURL), errors.Is(err, safehttp.ErrAddress):
@@ -239,11 +240,11 @@ func healthOf(r safehttp.Result, err error) health {
 	}
 }
 
-// dayDelays follow the standard ones at an endpoint that wants retries for a day: 24 hours in all.
+// dayDelays follow the standard delays at an endpoint with retries for a day: 24 hours in all.
 var dayDelays = []time.Duration{2 * time.Hour, 4 * time.Hour, 6 * time.Hour, 10*time.Hour + 25*time.Minute}
 
 // conclude decides what the attempt with this number means: its event, and the time of the next
-// attempt, of those that the delays allow.
+// attempt if the delays allow one.
 //
 // A replay gives a fresh set of attempts while the count goes on, so the place in the set is the
 // count modulo its size.
@@ -284,7 +285,8 @@ func statusCode(r safehttp.Result) *int32 {
 	return &code
 }
 
-// limited is whose slots the delivery takes; a URL that does not parse fails in the client.
+// limited returns the endpoint whose slots the delivery takes; a URL that does not parse fails in
+// the client.
 func (w *dueDelivery) limited() endpoint {
 	e := endpoint{tenant: w.tenant}
 	if w.endpoint != nil {
@@ -296,7 +298,7 @@ func (w *dueDelivery) limited() endpoint {
 	return e
 }
 
-// signers are the secrets that sign at the time now: the endpoint's own, or the tenant's.
+// signers returns the secrets that sign at the time now: the endpoint's own, or the tenant's.
 func (w *dueDelivery) signers(box *secret.Box, now time.Time) ([]secret.Redacted, error) {
 	if w.endpoint != nil {
 		return w.secrets.open(box, *w.endpoint, now)

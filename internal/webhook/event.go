@@ -52,8 +52,7 @@ var statusOf = map[Type]string{
 	SettlementSucceeded: "success", SettlementFailed: "failed", SettlementRefunded: "refunded",
 }
 
-// Payload is the content of an event, beside what is the same in every event: a [Payment] or a
-// [Settlement].
+// Payload is the part of an event that depends on its type: a [Payment] or a [Settlement].
 type Payload interface {
 	wire(d *NewDelivery) any
 }
@@ -65,7 +64,7 @@ type Payment struct {
 	ProviderFee money.Amount
 	SenderName  string
 	Narration   string
-	Policy      string // hold or refund, where the account's policy does not just accept it
+	Policy      string // hold or refund, if the account's policy does not accept it
 }
 
 // paymentWire is the wire form; its fields stand in the specification's order.
@@ -95,7 +94,7 @@ func (p Payment) wire(d *NewDelivery) any {
 type Settlement struct {
 	MerchantTxRef string
 	Amount        money.Amount
-	PaidAmount    *money.Amount // what left, where an operator found another sum
+	PaidAmount    *money.Amount // what left, if an operator found another sum
 	BankCode      string
 	AccountNumber string // of the destination
 }
@@ -131,10 +130,10 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// messageID is an event's webhook-id, the same each time that the event is sent, and unique to it.
-// Of a received payment it is the transactionGroupId, as decided. Other events of the same payment
-// have that too, so theirs is a UUID made of it and of the type (version 5): still a UUID, and none
-// that a transactionGroupId (version 7) can be.
+// messageID is an event's webhook-id, which is the same each time the event is sent, and unique to
+// it. For a received payment it is the transactionGroupId, as decided. Other events of the same
+// payment have that group too, so theirs is a UUID (version 5) derived from the group and the type,
+// which no transactionGroupId (version 7) can equal.
 func messageID(t Type, group uuid.UUID) uuid.UUID {
 	if t == PaymentReceived {
 		return group
@@ -149,10 +148,8 @@ func (s *Service) Chosen(ctx context.Context, tenant uuid.UUID) ([]Type, error) 
 	return withReceived(chosen), err
 }
 
-// Choose sets the events that the tenant is subscribed to, in place of those before, and returns
-// them.
-// PaymentReceived stays, whether named or not. Earlier events are not published. An unknown one is
-// [ErrEvents].
+// Choose replaces the events that the tenant is subscribed to, and returns them. PaymentReceived
+// stays, whether named or not. Earlier events are not published. An unknown type is [ErrEvents].
 func (s *Service) Choose(ctx context.Context, tenant uuid.UUID, events []Type, by audit.By) ([]Type, error) {
 	for _, t := range events {
 		if !slices.Contains(Types, t) {
@@ -177,7 +174,7 @@ func (s *Service) Choose(ctx context.Context, tenant uuid.UUID, events []Type, b
 	return chosen, err
 }
 
-// withReceived is the events in their order, each once, after PaymentReceived.
+// withReceived returns PaymentReceived and the events, each once, in their listed order.
 func withReceived(events []Type) []Type {
 	out := []Type{}
 	for _, t := range Types {
@@ -198,12 +195,12 @@ type NewDelivery struct {
 	// the account's, else the tenant's; passed safehttp.CheckURL when it was set. Empty: no
 	// endpoint is called
 	CallbackURL string `pg:"callback_url"`
-	// the tenant has endpoints beside the URL: those that want the event get it too
+	// the tenant has other endpoints or keeps a log: those that want the event get it too
 	FanOut    bool
-	Listening bool // the tenant listens: it is shown the event too
-	// when it happened; of a received payment, when its event was received
+	Listening bool // the tenant is listening: the event goes to its feed too
+	// when it happened; for a received payment, when its event was received
 	CreatedAt time.Time `pg:"created_at"`
-	// of the payment or settlement, for the delivery to be a step of its trace
+	// of the payment or settlement, so that the delivery is a step of its trace
 	Traceparent string `pg:"traceparent"`
 	Payload     Payload
 }

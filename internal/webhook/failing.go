@@ -10,7 +10,7 @@ import (
 	"ajo/internal/pg"
 )
 
-// failingRows is how many of the deliveries that wait are looked at for endpoints that fail.
+// failingRows is how many waiting deliveries are read to find failing endpoints.
 const failingRows = 10_000
 
 // FailingEndpoint is a URL whose deliveries are tried again and again.
@@ -24,8 +24,8 @@ type FailingEndpoint struct {
 	LastError   string    // of one of them
 }
 
-// Failing returns the endpoints, at most 100, with deliveries that wait after a failed attempt, the
-// longest failing first, but for those that are paused. Of what waits it looks at 10,000. For
+// Failing returns at most 100 endpoints with deliveries that wait after a failed attempt, the
+// longest failing first, without those that are paused. It reads 10,000 waiting deliveries. For
 // operators, and for the mail to the tenant.
 func (s *Service) Failing(ctx context.Context) ([]FailingEndpoint, error) {
 	return pg.Collect(ctx, s.pool, pgx.RowToStructByPos[FailingEndpoint], `

@@ -15,7 +15,7 @@ import (
 
 // Why the endpoint limiter deferred a delivery. Neither counts as an attempt.
 var (
-	// ErrBusy says that the endpoint, or its tenant, has as many calls under way as it may.
+	// ErrBusy says that the endpoint, or its tenant, has as many calls in flight as it may have.
 	ErrBusy = errors.New("webhook: endpoint is busy")
 	// errHeld says that the endpoint is down, and that another delivery is just finding out whether
 	// it is back.
@@ -24,25 +24,26 @@ var (
 
 // How the limiter behaves.
 const (
-	// The longest wait for a slot. Where no call has ended meanwhile, waiting in vain shows that
-	// the endpoint is slow; otherwise only so many wait as will have had their turn by then.
+	// The longest wait for a slot. If no call ends within it, the endpoint is slow; otherwise only
+	// as many wait as will get their turn within it.
 	limiterWait = 500 * time.Millisecond
-	// a call that takes as long makes the endpoint slow, a quicker one makes it quick again
+	// a call that takes at least this long makes the endpoint slow; a quicker one makes it quick
+	// again
 	limiterSlow  = time.Second
 	limiterShare = 4 // a slow endpoint has the limit divided by this
 	// a deferred delivery is due again when those deferred before it have had their turns, and not
 	// before this …
 	limiterBack    = time.Second
 	limiterBackMax = time.Minute // … but after this, though it may come in vain
-	// so many calls in a row that find nobody there open the breaker
+	// this many calls in a row that find the endpoint dead open the breaker
 	breakerAfter = 10
 	// an endpoint that nothing is sent to is forgotten after this
 	limiterKeep = 5 * time.Minute
-	limiterMax  = 4096 // … and at once while so many are remembered
+	limiterMax  = 4096 // … and at once while this many are remembered
 )
 
-// endpoint is what is limited. Tenants who share a host do not share its slots, and neither do one
-// tenant's hosts or its endpoints on one host.
+// endpoint is the unit that is limited. Tenants who share a host do not share its slots, and
+// neither do one tenant's hosts or its endpoints on one host.
 type endpoint struct {
 	tenant uuid.UUID
 	host   string
@@ -59,18 +60,19 @@ const (
 )
 
 // limiter bounds the calls that each endpoint and each tenant has in flight, so that a slow or dead
-// one holds up nobody else. Callers wait for a slot where it comes soon: at a quick endpoint many
-// may, at a slow one few. The others are deferred at once, so that they hold no worker; each to the
-// time at which the endpoint, as quick as it has been of late, has done with those before.
+// one holds up nobody else. Callers wait for a slot if one will be free soon: many may wait at a
+// quick endpoint, few at a slow one. The others are deferred at once, so that they occupy no
+// worker, each until the endpoint, at its recent speed, will have finished those before.
 //
-// It is each endpoint's breaker too. After breakerAfter calls in a row that found the endpoint dead
-// it is open: its one slot is for the delivery that probes it, and the others are held. The probe
-// is an ordinary attempt of whichever delivery comes first, at that delivery's own time, so one
-// that fails alone keeps its schedule to the second; only many at a dead endpoint wait for their
-// turn. The first call that finds the endpoint alive closes the breaker.
+// It is also each endpoint's breaker, which opens after breakerAfter calls in a row that found the
+// endpoint dead. Then one slot is left for the delivery that probes it, and the others are held.
+// The probe is an ordinary attempt of whichever delivery comes first, at that delivery's own time,
+// so a single failing delivery keeps its schedule to the second; only when many wait at a dead
+// endpoint do they have to take turns. The first call that finds the endpoint alive closes the
+// breaker.
 //
-// What is known of an endpoint, that it is dead or how quick it is, is kept for a while after its
-// last call; a slow one may have recovered, and is forgotten when nothing is in flight.
+// What is known about an endpoint (that it is dead, or how quick it is) is kept for a while after
+// its last call. A slow one may have recovered, so that is forgotten once nothing is in flight.
 type limiter struct {
 	limit, perTenant int
 	wait             time.Duration
@@ -81,10 +83,10 @@ type limiter struct {
 	tidied           time.Time
 }
 
-// load is how an endpoint's, or a tenant's, slots are used.
+// load is the use of an endpoint's, or a tenant's, slots.
 type load struct {
 	inFlight int
-	took     time.Duration // of a call, on average of late; 0: none has ended
+	took     time.Duration // recent average duration of a call; 0: none has ended
 	next     time.Time     // when those that were deferred will have had their turns
 }
 
@@ -93,7 +95,7 @@ type endpointLoad struct {
 	slow     bool
 	last     time.Time // when a call ended
 	failures int       // calls in a row that found the endpoint dead
-	since    time.Time // when they became breakerAfter
+	since    time.Time // when these became breakerAfter
 	used     time.Time
 	waiting  []chan struct{}
 }
@@ -138,7 +140,7 @@ func (l *limiter) acquire(ctx context.Context, e endpoint) (back time.Duration, 
 	return l.waitForSlot(ctx, e, n)
 }
 
-// waitForSlot waits for a slot; l.mu is held before and after, and free meanwhile.
+// waitForSlot waits for a slot. l.mu is held before and after, but not while it waits.
 func (l *limiter) waitForSlot(ctx context.Context, e endpoint, n *endpointLoad) (back time.Duration, err error) {
 	begun := l.clock.Now()
 	slot := make(chan struct{}, 1)
@@ -154,7 +156,7 @@ func (l *limiter) waitForSlot(ctx context.Context, e endpoint, n *endpointLoad) 
 	}
 	l.mu.Lock()
 	i := slices.Index(n.waiting, slot)
-	if i < 0 { // a slot was given, if only in this very moment
+	if i < 0 { // a slot was granted, perhaps only at this moment
 		return 0, nil
 	}
 	n.waiting = slices.Delete(n.waiting, i, i+1)
@@ -162,7 +164,7 @@ func (l *limiter) waitForSlot(ctx context.Context, e endpoint, n *endpointLoad) 
 	if err != nil {
 		return 0, err
 	}
-	// else it was the tenant's other hosts that had its slots, or an estimate that failed
+	// otherwise the tenant's other hosts had its slots, or the estimate was wrong
 	if n.inFlight >= l.slots(n) && n.last.Before(begun) {
 		n.slow = true
 	}
@@ -204,8 +206,8 @@ func (l *limiter) release(e endpoint, took time.Duration, found health) (opened,
 	return n.down() && !was, was && !n.down()
 }
 
-// forget drops what is empty. An endpoint that fails is remembered, and so is how quick one was, as
-// long as there are not too many.
+// forget drops an unused entry. Failing endpoints are remembered, and so is how quick an endpoint
+// was, as long as there are not too many.
 func (l *limiter) forget(e endpoint, n *endpointLoad) {
 	if n.inFlight == 0 && len(n.waiting) == 0 && (n.failures == 0 && (n.took == 0 || n.slow) || len(l.open) > limiterMax) {
 		delete(l.open, e)
@@ -215,7 +217,7 @@ func (l *limiter) forget(e endpoint, n *endpointLoad) {
 	}
 }
 
-// tidy forgets, once in a while, the endpoints that nothing was sent to for limiterKeep.
+// tidy forgets, from time to time, the endpoints to which nothing was sent for limiterKeep.
 func (l *limiter) tidy() {
 	now := l.clock.Now()
 	if now.Sub(l.tidied) < limiterKeep {
@@ -229,11 +231,11 @@ func (l *limiter) tidy() {
 	}
 }
 
-// openBreakers counts the open ones, and says since when the longest has been open.
+// openBreakers returns how many are open, and since when the first has been.
 func (l *limiter) openBreakers() (open int, since *time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tidy() // nothing may be sent at all any more
+	l.tidy() // acquire does not call it if nothing is sent any more
 	for _, n := range l.open {
 		if !n.down() {
 			continue
@@ -256,8 +258,8 @@ func (l *limiter) slots(n *endpointLoad) int {
 	return l.limit
 }
 
-// line is how many may wait at an endpoint: as many as will have a slot within limiterWait, or as
-// many as it has slots while nobody knows, and no more of a dead one.
+// line returns how many may wait at an endpoint: as many as will get a slot within limiterWait;
+// while its speed is unknown, as many as the limit; at a dead one, at most the limit.
 func (l *limiter) line(n *endpointLoad) int {
 	if n.took == 0 {
 		return l.limit
@@ -269,7 +271,7 @@ func (l *limiter) line(n *endpointLoad) int {
 	return soon
 }
 
-// ended takes a call that took so long into the average.
+// ended adds the duration of a call to the average.
 func (c *load) ended(took time.Duration) {
 	if c.took == 0 {
 		c.took = took
@@ -284,9 +286,9 @@ func (l *limiter) defers(n *endpointLoad) (time.Duration, error) {
 	return l.backOff(&n.load, l.slots(n)), ErrBusy
 }
 
-// backOff says how long a deferred caller stays away: until those deferred before have had their
-// turns in so many slots, so that it comes once, and they come in their order. Where that is long,
-// it comes back in vain after limiterBackMax and up to a half more.
+// backOff returns how long a deferred caller stays away: until those deferred before it have had
+// their turns, so that each comes once, and in order. If that would be long, it returns earlier and
+// possibly in vain, after limiterBackMax plus up to a half.
 func (l *limiter) backOff(c *load, slots int) time.Duration {
 	now := l.clock.Now()
 	took := c.took
