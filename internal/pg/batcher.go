@@ -20,11 +20,12 @@ import (
 
 // Batcher takes the items of all callers that wait, works on them in one transaction, and gives
 // each caller its own result. A commit costs the same for one row as for a hundred. It never waits
-// for more callers: a lone item goes at once, and the next batch is what came meanwhile.
+// for more callers: a lone item is done at once, and the items that come meanwhile form the next
+// batch.
 //
-// Its transaction has the settings of plans.go. One bad item does not fail its neighbours: what the
-// server refuses, or fails for a reason that may be one row's, is done again item by item. The two
-// failpoints are Name:before-commit and Name:after-commit. One without a name cannot write.
+// Its transaction has the settings of plans.go. One bad item does not fail its neighbours: a batch
+// that fails for a reason that may lie in one row is repeated item by item. The two failpoints are
+// Name:before-commit and Name:after-commit. A batcher without a name cannot write.
 type Batcher[T, R any] struct {
 	*batch.Coalescer[T, R] // has Do and DoAll
 	pool                   *Pool
@@ -58,7 +59,8 @@ func NewBatcher[T, R any](pool *Pool, o BatchOptions[T], do func(ctx context.Con
 	return b
 }
 
-// Together does the items as one batch, at once and beside the others, however many they are.
+// Together does the items as one batch, at once and concurrently with others, however many they
+// are.
 func (b *Batcher[T, R]) Together(ctx context.Context, items []T) []batch.Outcome[R] {
 	return batch.Await(ctx, b.run(ctx, items))
 }
@@ -70,10 +72,10 @@ func (b *Batcher[T, R]) Close() {
 }
 
 // run does one batch, in the options' order and one transaction. A transaction that meets a
-// serialization failure or a deadlock is repeated. One that fails for what may be one item's fault
-// is done again item by item; where it is nobody's fault, as when the database has gone, the items
-// that are left fail with it, and so they do after a commit that may stand: done again, each would
-// be done twice.
+// serialization failure or a deadlock is repeated. One that fails for a reason that may lie in one
+// item is repeated item by item. If the reason lies in no item, such as a lost database, the
+// remaining items fail with it. So they do after a commit that may stand: repeating them would do
+// each twice.
 func (b *Batcher[T, R]) run(ctx context.Context, items []T) []batch.Outcome[R] {
 	items, places := b.inOrder(items)
 	options := pgx.TxOptions{BeginQuery: beginBatch}
@@ -142,8 +144,8 @@ func (b *Batcher[T, R]) inOrder(items []T) (sorted []T, places []int) {
 	return sorted, places
 }
 
-// follow runs the hooks of a transaction that was committed, beside the next batch. The channel is
-// closed when they have ended.
+// follow runs the hooks of a committed transaction, concurrently with the next batch. The channel
+// is closed when they have ended.
 func (b *Batcher[T, R]) follow(ctx context.Context, hooks []func(context.Context)) <-chan struct{} {
 	if len(hooks) == 0 {
 		return nil
@@ -163,10 +165,10 @@ func recovered(err *error) {
 	}
 }
 
-// rowsFault reports whether err may be the fault of one row of a batch: the server's refusal of
-// data, an exception of a trigger, an error inside the server, or one of ours. What is about the
-// connection, the schema, locks, time or disk space is no row's fault, nor is a commit that may
-// stand.
+// rowsFault reports whether one row of a batch may have caused err: the server refuses data, a
+// trigger raises an exception, or there is an internal error of the server or of ours. An error
+// about the connection, the schema, locks, time or disk space is caused by no row, and neither is a
+// commit that may stand.
 func rowsFault(err error) bool {
 	if errors.As(err, new(mayStand)) {
 		return false
@@ -197,8 +199,8 @@ func ByID[T any](id func(T) uuid.UUID) func(a, b T) int {
 	return func(a, b T) int { return CompareIDs(id(a), id(b)) }
 }
 
-// Match gives each key of a batch what was found for it, and the zero value to one for which
-// nothing was. Of a key that is named more than once the first has it: only one caller may go on.
+// Match returns for each key of a batch what was found for it, or the zero value. If a key is given
+// more than once, the first gets it, since only one caller may go on.
 func Match[K comparable, V any](keys []K, found []V, key func(V) K) []V {
 	byKey := make(map[K]V, len(found))
 	for _, v := range found {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Many rows go to one statement as one array per column, which unnest makes rows of again. A struct
-// names its columns in tags, once:
+// Many rows go to one statement as one array per column, which unnest turns into rows again. A
+// struct names its columns in tags, once:
 //
 //	type hold struct {
 //		ID    uuid.UUID    `pg:"id"`
@@ -26,8 +26,8 @@ import (
 // type in the tag is for what goes as its String(). A field without a tag is no column; those of an
 // embedded struct belong to the outer one.
 
-// Unnest is what stands behind FROM (or JOIN) for rows of type T: their columns and n, the number
-// of the row from 1. Its first argument is number first.
+// Unnest is the expression after FROM (or JOIN) for rows of type T: their columns and n, the number
+// of the row from 1. Its first argument has the number first.
 //
 //	FROM unnest($3::uuid[], $4::timestamptz[]) WITH ORDINALITY AS m (id, until, n)
 func Unnest[T any](first int, as string) string {
@@ -38,8 +38,8 @@ func Unnest[T any](first int, as string) string {
 	return "unnest(" + strings.Join(arrays, ", ") + ") WITH ORDINALITY AS " + as + " (" + Names[T]() + ", n)"
 }
 
-// Insert is an INSERT of rows of type T into the table, of their columns: it ends behind the
-// SELECT. Its first argument is number first.
+// Insert is an INSERT of rows of type T with their columns into the table, up to the end of its
+// SELECT. Its first argument has the number first.
 func Insert[T any](table string, first int) string {
 	return "INSERT INTO " + table + " (" + Names[T]() + ") SELECT " + Names[T]() + " FROM " + Unnest[T](first, "r")
 }
@@ -109,7 +109,7 @@ func columnsOf(t reflect.Type) []column {
 	return columns
 }
 
-// collector is how fields of a type are made an array, and the array's type.
+// collector turns fields of a type into an array, and names the array's type.
 func collector(t reflect.Type, cast string) (array string, collect func([]reflect.Value, []int) any) {
 	if cast != "" {
 		if t.Kind() == reflect.Pointer && t.Implements(reflect.TypeFor[fmt.Stringer]()) {
@@ -166,8 +166,8 @@ func each[E any](rows []reflect.Value, at []int, of func(reflect.Value) E) []E {
 	return out
 }
 
-// values reads fields of exactly the type E. By their address, as the value itself would be copied
-// to the heap.
+// values reads fields of exactly the type E. It uses their addresses, as the values themselves
+// would be copied to the heap.
 func values[E any](rows []reflect.Value, at []int) any {
 	return each(rows, at, func(f reflect.Value) E { return *f.Addr().Interface().(*E) })
 }

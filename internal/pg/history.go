@@ -14,13 +14,13 @@ import (
 )
 
 // A server that is restored from a backup, or that takes over from another, begins a new timeline.
-// What was committed on another one may be missing there: whoever keeps a copy of an answer
-// elsewhere must know of which history it is.
+// What was committed on another one may be missing there: a copy of an answer that is kept
+// elsewhere must name the history that it belongs to.
 
-// histories are those of the pools.
+// histories are the pools' histories.
 var histories sync.Map // of *history by weak.Pointer[Pool]
 
-// history is what a pool's connections have been to.
+// history is the database and timeline that a pool's connections have reached.
 type history struct {
 	newest  atomic.Pointer[string]
 	several bool // the address names several servers
@@ -37,7 +37,7 @@ func History(pool *Pool) string {
 	return ""
 }
 
-// keep has [History] find it as long as there is the pool.
+// keep registers the history for [History], as long as the pool exists.
 func (h *history) keep(pool *Pool) {
 	key := weak.Make(pool)
 	histories.Store(key, h)
@@ -48,13 +48,13 @@ func (h *history) keep(pool *Pool) {
 const historySQL = `SELECT (SELECT system_identifier FROM pg_control_system()) || ':' || oid || ':' || left(pg_walfile_name(pg_current_wal_flush_lsn()), 8)
 	FROM pg_database WHERE datname = current_database() AND NOT pg_is_in_recovery()`
 
-// errOldPrimary is why a server that accepts writes is not connected to.
+// errOldPrimary is why a server is refused although it accepts writes.
 var errOldPrimary = errors.New("another server has taken over from this one, which accepts writes all the same: stop it")
 
-// FollowPrimary has the connections by cfg go to the server to which those of [Open] go.
+// FollowPrimary makes connections by cfg go to the same server as those of [Open].
 func FollowPrimary(ctx context.Context, cfg *pgx.ConnConfig) { new(history).follow(ctx, cfg) }
 
-// follow checks each connection that will be made, and first those to each of several servers.
+// follow checks each new connection, and first compares the servers if there are several.
 func (h *history) follow(ctx context.Context, cfg *pgx.ConnConfig) {
 	h.several = severalHosts(&cfg.Config)
 	if cfg.ValidateConnect == nil && h.several {
@@ -74,8 +74,8 @@ func (h *history) follow(ctx context.Context, cfg *pgx.ConnConfig) {
 	}
 }
 
-// check notes of which history a new connection is, and refuses, of several servers, the one from
-// which another has taken over: what is written there is written beside the books.
+// check records the history of a new connection. Of several servers, it refuses the one from which
+// another has taken over, because writes there would not be in the books.
 func (h *history) check(ctx context.Context, c *pgconn.PgConn) error {
 	found, err := c.Exec(ctx, historySQL).ReadAll()
 	switch {
@@ -97,14 +97,14 @@ func (h *history) check(ctx context.Context, c *pgconn.PgConn) error {
 	}
 }
 
-// older reports whether both are of one database, and a is of an earlier timeline.
+// older reports whether both belong to one database, and a to an earlier timeline.
 func older(a, b string) bool {
 	at := len(a) - 8
 	return len(a) == len(b) && a[:at] == b[:at] && a < b
 }
 
-// look asks each of several servers for its history, so that the first connection is to the newest
-// of those that accept writes. One that does not answer has none.
+// look asks each of several servers for its history, so that the first connection goes to the
+// newest of those that accept writes. A server that does not answer has none.
 func (h *history) look(ctx context.Context, cfg *pgx.ConnConfig) {
 	var all sync.WaitGroup
 	for _, f := range append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}, cfg.Fallbacks...) {

@@ -26,8 +26,8 @@ func (l List[T]) Page(ctx context.Context, q Querier, r page.Request, sql string
 	return l.Filtered(ctx, q, r, "", sql, args)
 }
 
-// Total counts the rows of a statement, which reads one more than [page.CountLimit] at most; all as
-// in [page.NewTotal].
+// Total counts the rows of a statement, which reads at most [page.CountLimit] + 1; for all see
+// [page.NewTotal].
 func Total(ctx context.Context, q Querier, all bool, sql string, args ...any) (*page.Total, error) {
 	var n int
 	if err := q.QueryRow(ctx, `SELECT count(*) FROM (`+sql+`) counted`, args...).Scan(&n); err != nil {
@@ -36,18 +36,17 @@ func Total(ctx context.Context, q Querier, all bool, sql string, args ...any) (*
 	return page.NewTotal(n, all), nil
 }
 
-// ScanLimit is how many rows a page of a filtered list looks at. A filter that nothing matches
-// would otherwise read a whole history, and an index for each filter would be written with every
-// payment.
+// ScanLimit is how many rows a page of a filtered list reads. A filter that matches nothing would
+// otherwise read a whole history, and an index for each filter would be written with every payment.
 const ScanLimit = 10_000
 
-// Filtered reads a page of the list where only rows that match a filter are shown. It looks at the
+// Filtered reads a page of the list where only rows that match a filter are shown. It reads the
 // next [ScanLimit] rows of scan, "table WHERE conditions": these conditions need an index that also
-// orders by id. A page that is not full then ends at the last row that was looked at, and says
-// that there is more.
+// orders by id. A page that is not full then ends at the last row that was read, and says that
+// there is more.
 //
 // The statement reads @limit rows of @floor <= id < @before ("ORDER BY id DESC"). Arguments that
-// scan does not name are the filter's; while they are all zero the list is read to its end.
+// scan does not name belong to the filter; if all of them are zero, the list is read to its end.
 func (l List[T]) Filtered(ctx context.Context, q Querier, r page.Request, scan, sql string, args pgx.NamedArgs) ([]T, page.Info, error) {
 	before, ok, err := page.ParseID(l.Name, r.After)
 	if err != nil {
@@ -106,8 +105,8 @@ func countFiltered(ctx context.Context, q Querier, filtered bool, scan, sql stri
 	return Total(ctx, q, floor == uuid.Nil, sql, args)
 }
 
-// lastLookedAt returns the id of scan's row that @last others are before, [uuid.Nil] when there is
-// none.
+// lastLookedAt returns the id of the row of scan that follows @last others, or [uuid.Nil] if there
+// is none.
 func lastLookedAt(ctx context.Context, q Querier, scan string, args pgx.NamedArgs) (id uuid.UUID, err error) {
 	err = q.QueryRow(ctx, `SELECT id FROM `+scan+` AND id < @before ORDER BY id DESC OFFSET @last LIMIT 1`, args).Scan(&id)
 	if IsNoRows(err) {
@@ -116,7 +115,7 @@ func lastLookedAt(ctx context.Context, q Querier, scan string, args pgx.NamedArg
 	return id, err
 }
 
-// OrNull is a time as an argument that is NULL where there is none.
+// OrNull returns a time as an argument: NULL for the zero time.
 func OrNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -124,7 +123,7 @@ func OrNull(t time.Time) *time.Time {
 	return &t
 }
 
-// One runs a query of one row and returns it, or the error none when there is no row.
+// One runs a query for one row and returns it, or the error none if there is no row.
 func One[T any](ctx context.Context, q Querier, row pgx.RowToFunc[T], none error, sql string, args ...any) (v T, err error) {
 	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {

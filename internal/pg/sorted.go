@@ -12,9 +12,10 @@ import (
 	"ajo/internal/page"
 )
 
-// Order is an order of a list beside its own: by a value of its rows, which no index has. The
-// statement's rows are s. Ascending and Descending choose those after the cursor, which names a row
-// by @value and @id (all of them where @first is true), and put them in order; @rows are read.
+// Order is an order of a list other than by id: by a value of its rows, for which there is no
+// index. The statement's rows are s. Ascending and Descending choose those after the cursor, which
+// names a row by @value and @id (all of them where @first is true), and put them in order; @rows
+// are read.
 type Order[T any] struct {
 	Ascending, Descending string
 	Value                 func(T) money.Amount // what the cursor has; nil: the id tells
@@ -74,7 +75,7 @@ func (l List[T]) Sorted(ctx context.Context, q Querier, r page.Request, scan, sq
 	return list, info, nil
 }
 
-// oldest reads a page from the list's end: what [List.Filtered] does, the other way round.
+// oldest is [List.Filtered] in the opposite direction: it reads a page from the list's end.
 func (l List[T]) oldest(ctx context.Context, q Querier, r page.Request, scan, sql string, args pgx.NamedArgs, filtered bool) ([]T, page.Info, error) {
 	cursor := func(id uuid.UUID) string { return page.Sorted(l.Name, r.Sort, 0, id) }
 	last, cut := uuid.Nil, false

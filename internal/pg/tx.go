@@ -27,11 +27,11 @@ func (tx Tx) Pool() *Pool { return tx.pool }
 
 // AfterCommit has fn run once the transaction is committed: after the COMMIT was answered, before
 // the caller of [InTx] or of the [Batcher] goes on. It runs once, in the order of the calls, and
-// not after a rollback or for an attempt that is repeated. It cannot fail the caller: what it could
-// not do must be found in the tables later.
+// not after a rollback or for an attempt that is repeated. It cannot fail the caller: what it fails
+// to do must be found in the tables later.
 //
-// If the answer to COMMIT is lost it does not run either, although the transaction may stand. So it
-// may only do what can be left out, such as to enqueue a task for a row: the sweep finds the row.
+// If the answer to COMMIT is lost, it does not run either, although the transaction may stand. So
+// it may only do what can be left out, such as enqueueing a task for a row that the sweep finds.
 func (tx Tx) AfterCommit(fn func(ctx context.Context)) { *tx.hooks = append(*tx.hooks, fn) }
 
 const (
@@ -90,7 +90,7 @@ func transact(ctx context.Context, pool *Pool, o pgx.TxOptions, fn func(tx Tx) e
 // primary dies.
 var errOneServer = errors.New("committed on one server only: the wait for its synchronous standby was cancelled")
 
-// mayStand is the error of a commit that the server has not refused: what was done may be there.
+// mayStand is the error of a commit that the server has not refused: the transaction may stand.
 type mayStand struct{ error }
 
 func (e mayStand) Unwrap() error { return e.error }
@@ -140,8 +140,8 @@ func (tx begun) release(ctx context.Context) {
 // onOneServer marks a connection whose last commit a standby has not confirmed.
 const onOneServer = "ajo: committed on one server"
 
-// noteWarning is a connection's handler of what the server remarks. The function's name is the same
-// in every language that a server may warn in.
+// noteWarning is a connection's handler of the server's notices. The function's name is the same in
+// every language that a server may warn in.
 func noteWarning(c *pgconn.PgConn, n *pgconn.Notice) {
 	if n.Routine == "SyncRepWaitForLSN" {
 		c.CustomData()[onOneServer] = true
@@ -156,7 +156,7 @@ func again(ctx context.Context, err error, attempt int) bool {
 	return clock.Sleep(ctx, time.Duration(attempt)*5*time.Millisecond) == nil
 }
 
-// runHooks does what a transaction wanted done after its commit, even when the caller has gone.
+// runHooks runs what a transaction registered for after its commit, even if the caller has gone.
 func runHooks(ctx context.Context, hooks []func(context.Context)) {
 	if len(hooks) == 0 {
 		return

@@ -13,7 +13,7 @@ import (
 	"ajo/internal/provider"
 )
 
-// The reasons for which the float cannot be compared.
+// The reasons why the float cannot be compared.
 const (
 	whyNoEvent    = "no event with the wallet's balance has come yet"
 	whySameSecond = "several events bear the newest event's time, and its second is the finest there is"
@@ -21,8 +21,8 @@ const (
 	whyUnderWay   = "payouts were under way: the wallet may have paid them or not"
 )
 
-// newestEvents is how many of the events received last are looked at for the newest balance: they
-// come out of order.
+// newestEvents is how many of the events received last are searched for the newest balance, since
+// they come out of order.
 const newestEvents = 100
 
 // walletAt is the wallet's balance at a moment.
@@ -33,7 +33,7 @@ type walletAt struct {
 }
 
 // compareFloat compares the wallet's balance with the books as of the newest event that carries it.
-// What cannot be said is not guessed: the report then says why.
+// It does not guess: if there is no comparison, the report says why.
 func (r *comparison) compareFloat(ctx context.Context) error {
 	w, err := r.newestWallet(ctx)
 	if err != nil || w.at.IsZero() {
@@ -70,9 +70,9 @@ func (r *comparison) compareFloat(ctx context.Context) error {
 	return nil
 }
 
-// explain lists what the wallet had more or less than the books at a moment, and why: by what this
-// run and those before it have left open. A payout whose fee no record names has its line too,
-// without a sum.
+// explain lists by how much the wallet differed from the books at a moment, and why, from what this
+// run and earlier ones have left open. A payout whose fee no record names has a line too, without a
+// sum.
 func (r *comparison) explain(ctx context.Context, at time.Time) (list []Explanation, sum money.Amount, err error) {
 	add := func(what, ref string, amount money.Amount) {
 		sum = sum.Add(amount)
@@ -135,9 +135,9 @@ func (r *comparison) newestWallet(ctx context.Context) (newest walletAt, err err
 // statement.
 type booksAt struct {
 	balances money.Amount // of all customers, now
-	later    money.Amount // in them: credits of payments made after the moment
-	unsent   money.Amount // missing in them: payouts that no bank had been asked for by then
-	// payouts that the bank had been asked for, and of which it is not known when they left
+	later    money.Amount // included in them: credits of payments made after the moment
+	unsent   money.Amount // missing from them: payouts that had not been submitted by then
+	// payouts that had been submitted, and may or may not have left by then
 	underWay money.Amount
 	outside  money.Amount // received by then, and in no balance
 	// the system accounts' balances
@@ -146,10 +146,10 @@ type booksAt struct {
 	sameSecond                     int // events of the moment itself
 }
 
-// booksAt reads the sums. Its cost goes with the number of accounts and of what is under way, not
-// with the history.
+// booksAt reads the sums. Its cost grows with the number of accounts and of payments in progress,
+// not with the history.
 func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) {
-	ended := []string{} // the bank knows the end of these: they are under way in the books only
+	ended := []string{} // the bank knows how these ended: they are in progress only in the books
 	for ref, made := range r.ended {
 		if !made.After(at) {
 			ended = append(ended, ref)
@@ -190,7 +190,7 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 	return b, err
 }
 
-// chargesOf is what the record names beside the amount.
+// chargesOf returns the charges that the record names in addition to the amount.
 func chargesOf(p provider.Payout) money.Amount {
 	return money.Sum(p.Fee, p.VAT, p.StampDuty)
 }

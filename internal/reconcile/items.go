@@ -19,28 +19,27 @@ const (
 	aboutPayment = "payment" // by the bank's transaction id
 	aboutPayout  = "payout"  // by its merchantTxRef
 
-	// maxItems bounds the items that one run reads; those that were asked about longest ago come
-	// first.
+	// maxItems bounds the items that one run reads, starting with those that were asked about
+	// longest ago.
 	maxItems = 10_000
-	// itemGap bounds how long an item waits between two questions; a young one waits an eighth of
-	// its age.
+	// itemGap bounds how long an item waits between two questions; a new one waits an eighth of its
+	// age.
 	itemGap = time.Hour
-	// pendingTooLong is how long the bank's record may be under way before a person must ask why.
+	// pendingTooLong is how long the bank's record may be in progress before a person must ask why.
 	pendingTooLong = 24 * time.Hour
-	// takenBackFor is how long the record of a payment that the bank says it took back is asked
-	// for: of a misdirected one, and of one that was reversed for it.
+	// takenBackFor is for how long runs ask for the record of a payment that the bank says it took
+	// back: of a misdirected one, and of one that was reversed because of it.
 	takenBackFor = 14 * 24 * time.Hour
 )
 
 // subject is what an item is about.
 type subject struct{ kind, ref string }
 
-// item is a record of the bank, or of the books, that is not settled: bank and books disagree about
-// it, or the bank's word is not final. It is asked about in every run until it is settled, however
-// long that takes.
+// item is a record of the bank or of the books that is not settled: bank and books disagree, or the
+// bank's record is not final. Every run asks about it until it is settled, however long that takes.
 type item struct {
 	subject
-	exception *Exception // nil: only waiting, or only of use to the float
+	exception *Exception // nil: it only waits, or only the float needs it
 	effect    money.Amount
 	since     *time.Time
 	foundAt   time.Time
@@ -72,8 +71,8 @@ func (r *comparison) loadItems(ctx context.Context) error {
 	return r.loadTakenBack(ctx)
 }
 
-// loadDecided has the run ask about the payments that operators have decided on in the time that it
-// reads: the list had them long before, and the bank's record may say otherwise.
+// loadDecided makes the run ask about the payments that operators have decided in the time that it
+// reads: their places in the list are long past, and the bank's record may say otherwise.
 func (r *comparison) loadDecided(ctx context.Context) error {
 	refs, err := pg.Collect(ctx, r.pool, pgx.RowTo[string], `
 		SELECT DISTINCT e.provider_txn_ref FROM audit_log a JOIN inbound_events e ON e.id = ANY(ARRAY[substr(a.target, 7)::uuid])
@@ -82,10 +81,10 @@ func (r *comparison) loadDecided(ctx context.Context) error {
 	return err
 }
 
-// loadTakenBack has the run ask about misdirected payments of which the bank's event says that it
-// took them back: its list of their days may not be read any more, and its record may lag. A posted
-// one is asked about by its recall. Once that has reversed it, the bank may pay it after all: each
-// day's run asks.
+// loadTakenBack makes the run ask about misdirected payments that an event of the bank reports as
+// taken back: the list of their days may not be read again, and the bank's record may lag. A posted
+// payment has a recall that asks. Once the recall has reversed it, the bank may pay it after all,
+// so each day's run asks.
 func (r *comparison) loadTakenBack(ctx context.Context) error {
 	since := r.report.StartedAt.Add(-takenBackFor)
 	refs, err := r.payments.MisdirectedTakenBack(ctx, since, maxQuestions)
@@ -97,7 +96,7 @@ func (r *comparison) loadTakenBack(ctx context.Context) error {
 	return err
 }
 
-// askAbout has the run ask about payments, as about what earlier ones have left open.
+// askAbout makes the run ask about payments, as if earlier runs had left them open.
 func (r *comparison) askAbout(refs []string) {
 	for _, ref := range refs {
 		if s := (subject{aboutPayment, ref}); r.before[s] == nil {
@@ -106,8 +105,8 @@ func (r *comparison) askAbout(refs []string) {
 	}
 }
 
-// unsettled reports what is not settled, unless an operator has dismissed just that, and remembers
-// it.
+// unsettled reports what is not settled, unless an operator has dismissed exactly that, and
+// remembers it.
 func (r *comparison) unsettled(it item) {
 	it.foundAt = r.report.StartedAt
 	if old := r.before[it.subject]; old != nil {
@@ -147,8 +146,8 @@ func (r *comparison) judged(s subject) bool {
 	return done || r.items[s] != nil
 }
 
-// askItems asks the bank about what earlier runs left open and this window does not have. What is
-// not due yet, or gets no answer, stays as it was.
+// askItems asks the bank about what earlier runs left open and this window does not contain. An
+// item that is not due yet, or gets no answer, stays as it was.
 func (r *comparison) askItems(ctx context.Context, s *slice) error {
 	for _, it := range r.open {
 		if r.judged(it.subject) {
@@ -182,8 +181,8 @@ func (r *comparison) unanswered(ctx context.Context, it *item) error {
 	return ctx.Err()
 }
 
-// maxUnheard is how many questions in a row may go without a usable answer before a run asks no
-// more: the bank is away. What it has not asked about stays open for the next run.
+// maxUnheard is after how many questions in a row without a usable answer a run stops asking,
+// because the bank is away. What it has not asked about stays open for the next run.
 const maxUnheard = 5
 
 var errUnheard = errors.New("not asked: the bank did not answer the questions before it")
@@ -195,8 +194,8 @@ func (r *comparison) heard(err error) {
 	}
 }
 
-// unclear names a record of the books that the bank does not list, and about which it gave no
-// answer that can be used. It is asked about again in each run.
+// unclear reports a record of the books that the bank does not list, and about which it gave no
+// usable answer. Each run asks about it again.
 func (r *comparison) unclear(ctx context.Context, s subject, x Exception, why error) error {
 	if old := r.before[s]; old != nil {
 		return r.unanswered(ctx, old)

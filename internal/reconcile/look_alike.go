@@ -14,22 +14,22 @@ import (
 	"ajo/internal/provider"
 )
 
-// maxAround bounds how many lists beside its window a run reads to tell payments apart, and the
-// pages of one. maxCandidates bounds the payments that one is compared with in such lists.
+// maxAround bounds how many lists outside its window a run reads to tell payments apart, and the
+// pages of each. maxCandidates bounds how many payments of such lists one payment is compared with.
 const (
 	maxAround      = 50
 	maxAroundPages = 200
 	maxCandidates  = 100
 )
 
-// posting is a payment of the bank's list that is to be posted.
+// posting is a payment of the bank's list that must be posted.
 type posting struct {
 	t       provider.Transaction
 	event   uuid.UUID // its event, which could not be posted; uuid.Nil: none came
 	problem string    // why not
 }
 
-// alike is a payment of the books that another may be a repeat of.
+// alike is a payment in the books that another one may repeat.
 type alike struct {
 	payment.LookAlike
 	at          time.Time
@@ -39,7 +39,7 @@ type alike struct {
 
 // likeness is a payment in lookAlikesSQL.
 type likeness struct {
-	Account uuid.UUID    `pg:"account"` // that has the number; uuid.Nil: none
+	Account uuid.UUID    `pg:"account"` // the account with the number; uuid.Nil: none
 	Number  string       `pg:"number"`
 	Alias   string       `pg:"alias"`
 	Amount  money.Amount `pg:"amount,numeric"`
@@ -48,8 +48,8 @@ type likeness struct {
 
 // lookAlikesSQL finds the payments of the books that have the session id of one of many, or its
 // account and sum. It reads the time in which these were made once, by the index of
-// inbound_events.occurred_at, and holds each row against hashed lists: what it costs does not grow
-// with how many it looks for. coalesce hides the condition of other indexes (package pg, plans.go).
+// inbound_events.occurred_at, and looks each row up in hashed lists, so its cost does not grow with
+// the number of payments. coalesce hides the condition of other indexes (package pg, plans.go).
 var lookAlikesSQL = `
 		WITH n AS MATERIALIZED (SELECT ` + pg.Names[likeness]() + ` FROM ` + pg.Unnest[likeness](3, "m") + `)
 		SELECT e.id, e.provider_txn_ref, e.occurred_at, e.session_id, e.amount, coalesce(e.account_id, '00000000-0000-0000-0000-000000000000'), e.alias_number, e.alias,
@@ -62,8 +62,8 @@ var lookAlikesSQL = `
 				OR (e.alias_number, e.amount) IN (SELECT number, amount FROM n WHERE number <> '')
 				OR (e.alias, e.amount) IN (SELECT alias, amount FROM n WHERE alias <> ''))`
 
-// lookAlikes calls note for each payment of the books that one of the list, by its place, may be a
-// repeat of.
+// lookAlikes calls note for each payment in the books that one of the list (named by its index) may
+// repeat.
 func (s *Service) lookAlikes(ctx context.Context, list []posting, note func(i int, o alike)) error {
 	if len(list) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (s *Service) lookAlikes(ctx context.Context, list []posting, note func(i in
 	return err
 }
 
-// keys are what another payment must share with it, one of them, to be alike.
+// keys returns the keys of a payment: another one that shares any of them is alike.
 func (m *likeness) keys() (keys []any) {
 	type sumOf struct{ what, who, amount string }
 	if m.Session != "" {
@@ -182,10 +182,12 @@ func (r *comparison) postSure(ctx context.Context, list []posting) error {
 	return r.storeMissing(ctx, missing)
 }
 
-// decideDoubtful posts what the bank's list shows to be a payment of its own, and names the rest.
+// decideDoubtful posts the payments that the bank's list shows to be separate, and reports the
+// rest.
 func (r *comparison) decideDoubtful(ctx context.Context, s *slice) error {
 	for len(s.doubtful) > 0 {
-		// Of two with one session id the second is decided when the first is in the books.
+		// Of two payments with one session id, the second is decided once the first is in the
+		// books.
 		var list, later, sure []posting
 		sessions := map[string]bool{}
 		for _, p := range s.doubtful {
@@ -217,8 +219,8 @@ func (r *comparison) decideDoubtful(ctx context.Context, s *slice) error {
 	return nil
 }
 
-// twins are, by place, the payments that those of the list may be repeats of; nil when the bank's
-// list has the payment and each that is like it under its own id.
+// twins returns, by index, the payments that those of the list may repeat; nil if the bank's list
+// has the payment and each that is like it, under ids of their own.
 func (r *comparison) twins(ctx context.Context, list []posting) ([]*alike, error) {
 	twins := make([]*alike, len(list))
 	unseen := map[int][]alike{} // not in the lists that the run has
@@ -268,7 +270,7 @@ func (r *comparison) twins(ctx context.Context, list []posting) ([]*alike, error
 // isSeen reports whether a list that the run has read, and keeps, has the id.
 func (r *comparison) isSeen(ref string) bool { return r.listed.has(ref) || r.isKept(ref, (*slice).ids) }
 
-// isListed tells whether the bank's list has the id.
+// isListed reports whether the bank's list has the id.
 func (r *comparison) isListed(ctx context.Context, ref string, at time.Time) (bool, error) {
 	if r.isSeen(ref) {
 		return true, nil
@@ -277,7 +279,7 @@ func (r *comparison) isListed(ctx context.Context, ref string, at time.Time) (bo
 	return r.isSeen(ref), err
 }
 
-// readAround reads the list around a time, where the run does not keep it: beside its window.
+// readAround reads the list around a time that is outside what the run keeps.
 func (r *comparison) readAround(ctx context.Context, at time.Time) error {
 	from, to := at.Add(-payment.AlikeWithin), at.Add(payment.AlikeWithin+time.Second)
 	known := r.around
@@ -313,15 +315,15 @@ func (r *comparison) readAround(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// holdBack stores a payment without posting it, if its event is not stored yet, and names it until
-// somebody has decided.
+// holdBack stores a payment without posting it, unless its event is stored already, and reports it
+// until somebody has decided.
 func (r *comparison) holdBack(ctx context.Context, p posting, twin alike) error {
 	if p.event == uuid.Nil {
 		o := r.payments.StoreListed(ctx, []payment.Listed{{Record: p.t, LookAlike: &twin.LookAlike}})[0]
 		if o.Err != nil {
 			return o.Err
 		}
-		if o.Value.Duplicate { // its event has come at this moment
+		if o.Value.Duplicate { // its event came at this moment
 			return nil
 		}
 		p.event = o.Value.ID
@@ -330,8 +332,8 @@ func (r *comparison) holdBack(ctx context.Context, p posting, twin alike) error 
 	return nil
 }
 
-// nameTwin names a payment of the list that is held back. Where what it looks like is reversed, the
-// wallet has the money and the books have it nowhere.
+// nameTwin reports a payment of the list that is held back. If the payment that it looks like is
+// reversed, the money is in the wallet but nowhere in the books.
 func (r *comparison) nameTwin(p posting, twin alike) {
 	why, effect := twin.Why(), money.Zero
 	if twin.reversed {
@@ -346,8 +348,8 @@ func (r *comparison) nameLookAlike(ref string, event uuid.UUID, why string, effe
 	r.unsettled(item{subject: subject{aboutPayment, ref}, exception: &x, effect: effect, since: x.At})
 }
 
-// nameHeld names the events that were held back when they were posted, and that this run has not
-// come to a conclusion about.
+// nameHeld reports the events that posting held back, and about which this run has not come to a
+// conclusion.
 func (r *comparison) nameHeld(ctx context.Context, _ *slice) error {
 	rows, err := r.pool.Query(ctx, `
 		SELECT id, provider_txn_ref, error_message, alias_number, amount, fee, occurred_at FROM inbound_events
@@ -371,8 +373,8 @@ func (r *comparison) nameHeld(ctx context.Context, _ *slice) error {
 }
 
 // storeMissing stores payments whose event never came. An event that comes later, or at this
-// moment, is a duplicate; the posting finds the account, or calls the payment misdirected, as it
-// does with any.
+// moment, is a duplicate; the posting finds the account, or calls the payment misdirected, as
+// always.
 func (r *comparison) storeMissing(ctx context.Context, missing []posting) error {
 	if len(missing) == 0 {
 		return nil
@@ -395,8 +397,8 @@ func (r *comparison) storeMissing(ctx context.Context, missing []posting) error 
 			r.settle(aboutPayment, t.ID)
 		}
 	}
-	// An event under another id may have come between the look for one and the store. One that
-	// comes from here on finds this.
+	// An event under another id may have come between the check and the store. One that comes from
+	// here on finds this payment.
 	twins, err := r.twins(ctx, stored)
 	if err != nil {
 		return err
@@ -415,7 +417,7 @@ func (r *comparison) storeMissing(ctx context.Context, missing []posting) error 
 	return nil
 }
 
-// holdStored holds a payment back that was stored a moment ago.
+// holdStored holds back a payment that was stored a moment ago.
 func (r *comparison) holdStored(ctx context.Context, p posting, twin alike) error {
 	err := r.payments.HoldBack(ctx, p.event, twin.LookAlike)
 	r.nameTwin(p, twin)

@@ -73,8 +73,8 @@ func isID(id string) bool {
 	return id != "" && len(id) <= payment.MaxID && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
-// nameUnreadable flags a record that nothing can be done with. Where it has an id, the bank is
-// asked for it by that id later.
+// nameUnreadable flags an unusable record. If it has an id, the bank is asked for it by that id
+// later.
 func (r *comparison) nameUnreadable(id string, x Exception) {
 	x.Kind = Unreadable
 	if !isID(id) {
@@ -89,8 +89,8 @@ func (r *comparison) nameUnreadable(id string, x Exception) {
 	}
 }
 
-// judge compares the bank's record of a payment with what is stored of it. It returns what is to be
-// posted for it: a payment that is missing, or one whose event could not be posted.
+// judge compares the bank's record of a payment with what is stored. It returns what must be posted
+// for it: a payment that is missing, or one whose event could not be posted.
 func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bool) {
 	s := subject{aboutPayment, t.ID}
 	unposted := k.Status == "" || k.Status == payment.Failed
@@ -108,7 +108,7 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		}
 	case k.Category == payment.CategoryMisdirected && !(t.Amount.Equal(k.Amount) && t.Fee.Equal(k.Fee)):
 		r.otherInWallet(t, k)
-	case k.Category == payment.CategoryMisdirected: // on the events' own list, until an operator assigns it
+	case k.Category == payment.CategoryMisdirected: // it is on the list of events until an operator assigns it
 		r.part.except(Exception{Kind: Unposted, EventID: &k.EventID, Detail: fmt.Sprintf("%s: %s", k.Category, k.Problem)}.withBank(t))
 		r.settle(aboutPayment, t.ID)
 	case payment.Unfit(t) != "" && k.Status == "":
@@ -123,8 +123,9 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 }
 
 // notInWallet flags a misdirected payment that the bank took back, or never made: the suspense
-// account has it, or has paid it back, and the wallet has not, until somebody assigns it and its
-// confirmation reverses it. There is no entry yet to open a recall of.
+// account has it, or has refunded it, but the wallet does not have it. Assigning it ends that,
+// since its confirmation reverses it. Until then there is no entry that a recall could be opened
+// for.
 func (r *comparison) notInWallet(t provider.Transaction, k payment.Known) {
 	where := "it is in suspense, misdirected: assigned, it is reversed"
 	if k.ReturnedBy != "" {
@@ -140,8 +141,9 @@ func (r *comparison) notInWallet(t provider.Transaction, k payment.Known) {
 	r.unsettled(it)
 }
 
-// otherInWallet flags a misdirected payment of which the wallet has another sum than the suspense
-// account: it is not paid back so, and assigned it is corrected under review.
+// otherInWallet flags a misdirected payment for which the wallet has another sum than the suspense
+// account. It cannot be refunded like that; if it is assigned, it goes under review and is
+// corrected there.
 func (r *comparison) otherInWallet(t provider.Transaction, k payment.Known) {
 	x := Exception{
 		Kind: Differs, EventID: &k.EventID, BooksAmount: &k.Amount, BooksFee: &k.Fee,
@@ -185,7 +187,7 @@ func (r *comparison) readMisdirected(ctx context.Context, s *slice) error {
 	return nil
 }
 
-// wait remembers a payment whose record is not final. It is named when that takes more than a day.
+// wait remembers a payment whose record is not final. It is reported if that takes more than a day.
 func (r *comparison) wait(t provider.Transaction) {
 	it := item{subject: subject{aboutPayment, t.ID}}
 	if r.report.StartedAt.Sub(t.Time) >= pendingTooLong {
@@ -208,10 +210,10 @@ func (b *BankSide) of(s provider.Status) *Sum {
 }
 
 // compareEntry flags an entry that does not agree with the bank's record of it. An entry that is
-// reversed or under review, and which the bank does not say succeeded, is as it should be.
+// reversed or under review is as it should be, unless the bank says that the payment succeeded.
 func (r *comparison) compareEntry(t provider.Transaction, e *payment.Entry) {
 	switch {
-	case t.Status == provider.Pending && e.Status == ledger.NeedsReview: // which asks no more
+	case t.Status == provider.Pending && e.Status == ledger.NeedsReview: // which no longer asks
 		r.wait(t)
 		return
 	case t.Status == provider.Pending: // the confirmation asks
@@ -248,8 +250,7 @@ func (r *comparison) compareEntry(t provider.Transaction, e *payment.Entry) {
 	r.unsettled(it)
 }
 
-// held is what the books say that the wallet has of the payment: it is in the balance, or under
-// review beside it.
+// held is what the wallet has of the payment by the books: it is in the balance or under review.
 func held(e *payment.Entry) money.Amount {
 	if e.Status == ledger.Reversed {
 		return money.Zero
@@ -326,7 +327,7 @@ func (r *comparison) readEntries(ctx context.Context, s *slice) error {
 	return r.askAbsent(ctx, s, absent)
 }
 
-// heal posts an event that could not be posted from the bank's own record.
+// heal posts, from the bank's own record, an event that could not be posted.
 func (r *comparison) heal(ctx context.Context, p posting) error {
 	posted, err := r.payments.RepostListed(ctx, p.event, p.t)
 	x := Exception{Kind: Unposted, EventID: &p.event}.withBank(p.t)

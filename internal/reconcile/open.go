@@ -21,8 +21,8 @@ var (
 	ErrNoReport = errs.New(errs.Unprocessable, "it is only waited for: there is no exception to dismiss")
 )
 
-// OpenItem is what reconciliations have found and ask about in each run until bank and books agree.
-// For operators.
+// OpenItem is something that reconciliations have found, and that each run asks about until bank
+// and books agree. For operators.
 type OpenItem struct {
 	ID   uuid.UUID
 	Kind string // payment or payout
@@ -45,9 +45,9 @@ func (s *Service) OpenItems(ctx context.Context, r page.Request) ([]OpenItem, pa
 		FROM reconcile_items WHERE id < @before ORDER BY id DESC LIMIT @limit`, nil)
 }
 
-// Dismiss takes note of an exception: it is not reported any more, unless what bank or books say of
-// it changes. Nothing is booked, the bank is asked about it all the same, and the float's
-// explanation keeps it. [ErrNotOpen]; [ErrNoReport].
+// Dismiss acknowledges an exception: it is no longer reported, unless the bank's or the books' side
+// changes. Nothing is booked, the bank is still asked about it, and it stays in the explanation of
+// the float. [ErrNotOpen]; [ErrNoReport].
 func (s *Service) Dismiss(ctx context.Context, ref string, by audit.By) (Exception, error) {
 	var x *Exception
 	err := pg.InTx(ctx, s.pool, func(tx pg.Tx) error {

@@ -33,10 +33,10 @@ type Delivery struct {
 	CreatedAt          time.Time
 	DeliveredAt        *time.Time
 	EndpointID         *uuid.UUID // nil: the account's or the tenant's URL
-	Resent             bool       // somebody asked for it once more
+	Resent             bool       // it is a resend that somebody asked for
 }
 
-// selectDelivery shows a tenant that an error of ours occurred, and no more of it.
+// selectDelivery shows a tenant that an error of ours occurred, but not its text.
 const selectDelivery = `
 	SELECT d.id, d.tenant_id, d.account_id, a.account_ref, d.transaction_group_id, d.event_type, d.callback_url, d.status, d.attempt_count,
 		CASE WHEN w.attempts > 0 THEN 'not sent: an error on our side; it will be tried again' ELSE d.last_error END,
@@ -45,7 +45,7 @@ const selectDelivery = `
 const deliveryQuery = selectDelivery + `
 	FROM deliveries d JOIN accounts a ON a.id = d.account_id LEFT JOIN work w ON w.kind = 'deliver' AND w.id = d.id`
 
-// Attempt is one try to deliver.
+// Attempt is one attempt to deliver.
 type Attempt struct {
 	Number     int // from 1
 	StartedAt  time.Time
@@ -61,7 +61,7 @@ type Filter struct {
 	AccountID uuid.UUID
 	Status    Status
 	EventType Type
-	Endpoint  *uuid.UUID // uuid.Nil: what is sent to the accounts' and the tenant's URL; nil: to any
+	Endpoint  *uuid.UUID // uuid.Nil: deliveries to the accounts' and the tenant's URL; nil: to any
 }
 
 // maxAttempts bounds what [Service.Attempts] returns.
@@ -91,7 +91,7 @@ func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Deliver
 	switch chosen := f.EventType != "" && f.EventType != PaymentReceived; {
 	case f.Status == Pending:
 		return list.Filtered(ctx, q, r, `work WHERE true`, pendingSQL, args)
-	case f.TenantID == uuid.Nil: // the indexes of what is rare are in the order of one tenant's rows
+	case f.TenantID == uuid.Nil: // the indexes of rare rows are in the order of one tenant's rows
 		scan = `deliveries WHERE true`
 	case f.Endpoint != nil && *f.Endpoint != uuid.Nil:
 		scan += ` AND endpoint_id = @endpoint`
@@ -103,9 +103,10 @@ func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Deliver
 	return list.Filtered(ctx, q, r, scan, listSQL, args)
 }
 
-// pendingSQL finds what is pending by the items of work: an index by a status that each delivery
-// passes through would be written with each. The LIMIT and the OFFSET keep the planner from reading
-// the deliveries in another order. A condition more lets it use an index of what is rare.
+// pendingSQL finds pending deliveries by their items of work: an index on a status that every
+// delivery passes through would be written for every delivery. The LIMIT and the OFFSET keep the
+// planner from reading the deliveries in another order. A further condition lets it use an index of
+// rare rows.
 const (
 	listSQL    = deliveryQuery + filterSQL
 	pendingSQL = selectDelivery + `
@@ -135,9 +136,9 @@ func (s *Service) find(ctx context.Context, tenant, id uuid.UUID) (Delivery, err
 	return d, err
 }
 
-// missing says why there is no delivery of an id: [ErrArchived] where it would stand in a
-// partition that is archived, with its name for an operator; else [ErrNotFound]. The id alone
-// decides, so that a tenant learns nothing of another's.
+// missing returns why there is no delivery with an id: [ErrArchived] if it would be in an archived
+// partition, which it names for operators; else [ErrNotFound]. The id alone decides, so that a
+// tenant learns nothing of another's.
 func missing(ctx context.Context, q pg.Querier, tenant, id uuid.UUID) error {
 	name, err := partition.Archived(ctx, q, "deliveries", id)
 	switch {
@@ -152,7 +153,7 @@ func missing(ctx context.Context, q pg.Querier, tenant, id uuid.UUID) error {
 }
 
 // ArchivedBefore is the time before which deliveries may be in the archive, and so in no list; nil:
-// all are here.
+// none is archived.
 func (s *Service) ArchivedBefore(ctx context.Context) (*time.Time, error) {
 	return partition.ArchivedBefore(ctx, pg.Reader(ctx, s.pool), "deliveries")
 }
@@ -189,7 +190,7 @@ const attemptsSQL = `
 		ORDER BY attempt DESC LIMIT $2`
 
 // Attempts returns the delivery's attempts, the last one first, at most a hundred. The caller has
-// seen that the delivery may be shown.
+// checked that the delivery may be shown.
 func (s *Service) Attempts(ctx context.Context, id uuid.UUID) ([]Attempt, error) {
 	rows, err := s.pool.Query(ctx, attemptsSQL, id, maxAttempts)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	listenMax   = 100                    // events in one answer
 )
 
-// FeedEvent is an event as a tenant that listens reads it. Field names and casing are the wire's.
+// FeedEvent is an event as a listening tenant reads it. Field names and casing are the wire's.
 type FeedEvent struct {
 	ID        uuid.UUID `json:"id"` // its webhook-id, the same each time that it is sent
 	EventType Type      `json:"eventType"`
@@ -40,9 +40,9 @@ type feedRow struct {
 
 var feedSQL = pg.Insert[feedRow]("listen_events", 1) + ` ORDER BY n`
 
-// AppendFeed adds events to the feeds of the tenants that listen, in the transaction of the facts;
-// other tenants' events are left out. It locks the feed of each tenant that listens, so that a
-// feed's events are numbered in the order of the commits: the last lock of its transaction
+// AppendFeed adds events to the feeds of the listening tenants, in the transaction of the facts;
+// other tenants' events are left out. It locks each of these feeds, so that their events are
+// numbered in the order of the commits. That is the last lock of the transaction
 // (docs/architecture.md, Lock order).
 func AppendFeed(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
 	var rows []feedRow
@@ -72,9 +72,10 @@ func AppendFeed(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
 
 // Listen marks the tenant as listening for a minute. It returns the events of its feed after place,
 // at most a hundred, in the order in which they were committed, and the place after the last one.
-// An empty place means now. While there is no event it waits: until the duration wait has passed,
-// ctx ends, or leave returns true. It then returns no events and no error. A bad place is
-// page.ErrCursor. A feed has only the tenant's own events; those older than an hour may be gone.
+// An empty place means now. If there is no event, it waits until one comes, the duration wait has
+// passed, ctx ends, or leave returns true. Without an event it returns none, and no error. A bad
+// place is page.ErrCursor. A feed has only the tenant's own events; those older than an hour may be
+// gone.
 func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wait time.Duration, leave func() bool) ([]FeedEvent, string, error) {
 	seq, err := page.ParseSeq(page.Feed, tenant, place)
 	if err != nil {

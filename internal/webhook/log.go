@@ -14,33 +14,35 @@ import (
 	"ajo/internal/pg"
 )
 
-// The log of a tenant's events is its deliveries in the order of their ids, whatever became of
-// them. An id has the time at which it was made, within the transaction that commits it: so one
-// that is read later may have a smaller id. A reader that goes by a cursor would miss it. So the
-// log ends before the oldest transaction that may still write an event, and by a margin before now.
+// The log of a tenant's events is its deliveries in the order of their ids, whatever happened to
+// them. An id contains the time at which it was made, within the transaction that commits it, so a
+// delivery that becomes visible later may have a smaller id. A reader with a cursor would miss it.
+// So the log ends before the oldest transaction that may still write an event, and a margin before
+// now.
 
-// logMargin is by how much the log ends earlier: what the times in ids ([clock.NewID]) may differ
-// from Postgres' clock. They follow it, but for what its clock moved since the last sync.
+// logMargin is how much earlier the log ends, because the times in ids ([clock.NewID]) may differ
+// from Postgres' clock: they follow it, except for how far it has moved since the last sync.
 const logMargin = 10 * time.Second
 
-// onlyReads is for how long a transaction that only reads has written nothing: one that writes an
-// event makes its id right before, and after it wrote something else.
+// onlyReads is the age from which a transaction that has written nothing counts as one that only
+// reads: a transaction that writes an event has written something else before, and makes the id
+// right before it writes the event.
 const onlyReads = time.Minute
 
-// logEndSQL is the time before which all ids are committed, but for clocks that differ.
+// logEndSQL is the time before which all ids are committed, apart from differences between clocks.
 const logEndSQL = `
 	SELECT least(clock_timestamp(), min(xact_start)) FROM pg_stat_activity
 	WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
 		AND (backend_xid IS NOT NULL OR xact_start > clock_timestamp() - $1::interval)`
 
-// LogsAll reports whether the log of the tenant has the events too that go to no URL.
+// LogsAll reports whether the tenant's log also has the events that go to no URL.
 func (s *Service) LogsAll(ctx context.Context, tenant uuid.UUID) (on bool, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT event_log FROM tenants WHERE id = $1`, tenant).Scan(&on)
 	return on, err
 }
 
-// LogAll says whether the log of the tenant is to have the events too that go to no URL. Earlier
-// ones are not added.
+// LogAll sets whether the tenant's log also has the events that go to no URL. Earlier ones are not
+// added.
 func (s *Service) LogAll(ctx context.Context, tenant uuid.UUID, on bool, by audit.By) error {
 	return pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
 		now := s.clock.Now()
@@ -64,20 +66,20 @@ type Logged struct {
 type LogPage struct {
 	Events         []Logged   `json:"events"`
 	Next           string     `json:"next"`           // the cursor to go on with
-	HasMore        bool       `json:"hasMore"`        // false: nothing more is there yet
-	ArchivedBefore *time.Time `json:"archivedBefore"` // events of before may be in the archive; nil: all are here
+	HasMore        bool       `json:"hasMore"`        // false: there is nothing more yet
+	ArchivedBefore *time.Time `json:"archivedBefore"` // earlier events may be in the archive; nil: none is archived
 }
 
 // Log reads the events of the tenant that come after the cursor r.After (empty: the oldest that is
-// kept). An event that was not there yet when a page was read comes after that page, whatever
-// commits when. It must read the primary. A bad cursor is page.ErrCursor.
+// kept). An event that was not there when a page was read comes after that page, whatever the order
+// of the commits. Log must read from the primary. A bad cursor is page.ErrCursor.
 func (s *Service) Log(ctx context.Context, tenant uuid.UUID, r page.Request) (LogPage, error) {
 	after, _, err := page.ParseID(page.EventLog, r.After)
 	if err != nil {
 		return LogPage{}, err
 	}
-	// First the end, then the events, in two snapshots: a transaction that begins between the two
-	// makes ids beyond the end.
+	// Read the end first and then the events, in two snapshots: a transaction that begins between
+	// the two makes ids beyond the end.
 	var end time.Time
 	if err := s.pool.QueryRow(ctx, logEndSQL, s.onlyReads).Scan(&end); err != nil {
 		return LogPage{}, err

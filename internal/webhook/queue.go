@@ -22,17 +22,17 @@ type queued struct {
 	Status     Status     `pg:"status"`
 	EndpointID *uuid.UUID `pg:"endpoint_id"`
 	CopyOf     *uuid.UUID `pg:"copy_of"`
-	// of an event that goes to no URL, for the log: it has no item of work
+	// set for an event that goes to no URL, only to the log: it has no item of work
 	DeliveredAt *time.Time `pg:"delivered_at"`
 }
 
 var queueSQL = pg.Insert[queued]("deliveries", 1) + ` ON CONFLICT DO NOTHING RETURNING id`
 
 // Queue stores deliveries, due at once, in the transaction of the fact that they report, with one
-// statement however many there are, and two more for tenants with several endpoints. It returns
-// the id of each event's first delivery in the order given, and uuid.Nil where none was made:
-// there is neither URL nor an endpoint that wants it, or the event has its delivery already. Of an
-// event that goes nowhere a tenant may have one for the log alone: nothing is sent.
+// statement however many there are, and two more for tenants with several endpoints. It returns the
+// id of each event's first delivery in the order given, and uuid.Nil where none was made: there is
+// neither a URL nor an endpoint that wants it, or the event has its delivery already. If an event
+// goes nowhere, a tenant that keeps the log gets a delivery for the log alone, which is not sent.
 func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDelivery) ([]uuid.UUID, error) {
 	endpoints, err := endpointsOf(ctx, tx, deliveries)
 	if err != nil {
@@ -61,7 +61,8 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 	if err != nil {
 		return nil, err
 	}
-	// a copy has no guard of its own: it is made with its first delivery, or not at all
+	// the schema guards only the first delivery of an event: its copies are stored with it, or not
+	// at all
 	copies = slices.DeleteFunc(copies, func(c queued) bool { return !slices.Contains(stored, *c.CopyOf) })
 	if len(copies) > 0 {
 		if _, err := tx.Exec(ctx, queueSQL, pg.Columns(copies)...); err != nil {
@@ -84,8 +85,8 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 	return ids, work.Schedule(ctx, tx, items...)
 }
 
-// rowsOf are the deliveries of an event: to its URL, where there is one, and to each endpoint that
-// wants it; or, where there is none of these, the one for the log of a tenant that keeps it.
+// rowsOf returns the deliveries of an event: to its URL, if there is one, and to each endpoint that
+// wants it; or, if there are none of these, one for the log of a tenant that keeps it.
 func rowsOf(d *NewDelivery, endpoints map[uuid.UUID][]target, now time.Time) ([]queued, error) {
 	var rows []queued
 	add := func(endpoint *uuid.UUID, url string) {
@@ -126,7 +127,7 @@ func rowsOf(d *NewDelivery, endpoints map[uuid.UUID][]target, now time.Time) ([]
 // target is an endpoint as the fan-out needs it.
 type target struct {
 	ID, TenantID uuid.UUID
-	URL          string // empty: the tenant's log, which has what goes to no URL
+	URL          string // empty: the tenant's log, for events that go to no URL
 	Events       []Type
 	AccountRefs  []string // nil: all
 }
@@ -135,8 +136,8 @@ func (e target) wants(d *NewDelivery) bool {
 	return slices.Contains(e.Events, d.Type) && (e.AccountRefs == nil || slices.Contains(e.AccountRefs, d.AccountRef))
 }
 
-// endpointsOf reads the endpoints of the tenants that have some, the oldest first, and who keeps
-// the log. For others it asks nothing.
+// endpointsOf reads the endpoints of the tenants that have some, the oldest first, and which
+// tenants keep the log. If no event has FanOut, it runs no statement.
 func endpointsOf(ctx context.Context, tx pg.Tx, deliveries []NewDelivery) (map[uuid.UUID][]target, error) {
 	var tenants []uuid.UUID
 	for i := range deliveries {
@@ -150,7 +151,7 @@ func endpointsOf(ctx context.Context, tx pg.Tx, deliveries []NewDelivery) (map[u
 	found, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[target], `
 		SELECT id, tenant_id, url, events, account_refs FROM webhook_endpoints WHERE tenant_id = ANY($1) AND removed_at IS NULL
 		UNION ALL SELECT id, id, '', NULL, NULL FROM tenants WHERE id = ANY($1) AND event_log`, tenants)
-	slices.SortFunc(found, pg.ByID(func(e target) uuid.UUID { return e.ID })) // not by an index that has all tenants'
+	slices.SortFunc(found, pg.ByID(func(e target) uuid.UUID { return e.ID })) // sorted here, so that the planner does not use an index with all tenants' endpoints
 	byTenant := map[uuid.UUID][]target{}
 	for _, e := range found {
 		byTenant[e.TenantID] = append(byTenant[e.TenantID], e)
@@ -161,7 +162,7 @@ func endpointsOf(ctx context.Context, tx pg.Tx, deliveries []NewDelivery) (map[u
 // Publish queues the events that their tenants subscribed to, and adds every event to the feed of a
 // tenant that listens. The caller sets type, account, group, time, trace and payload; one statement
 // reads the rest. To save that statement, a caller that knows that a tenant wants no events leaves
-// its events out. It returns what [Queue] does, and comes as late in the transaction as
+// its events out. Publish returns what [Queue] returns, and must come as late in the transaction as
 // [AppendFeed].
 func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery) ([]uuid.UUID, error) {
 	if len(events) == 0 {

@@ -20,13 +20,13 @@ var (
 	errNoResendURL      = errs.New(errs.Conflict, "no webhook URL is set")
 )
 
-// Resent is the header that a delivery has which somebody asked for.
+// Resent is the header of a delivery that somebody asked for again.
 const Resent = "X-Ajo-Resent"
 
-// Resend makes one more delivery of an event, whatever became of those before: to an endpoint, or
-// (nil) to the account's or the tenant's URL as it is now. It has the event's webhook-id and body
-// and a header that says what it is, and is retried as any other. It and the record of who asked
-// are one commit. [errType], [ErrEventNotFound], [ErrEndpointNotFound], [errNoResendURL].
+// Resend makes one more delivery of an event, whatever happened to the earlier ones: to an
+// endpoint, or (nil) to the account's or the tenant's URL as it is now. It has the event's
+// webhook-id and body and the header [Resent], and is retried like any other. It and the record of
+// who asked are one commit. [errType], [ErrEventNotFound], [ErrEndpointNotFound], [errNoResendURL].
 func (s *Service) Resend(ctx context.Context, tenant, group uuid.UUID, event Type, endpoint *uuid.UUID, by audit.By) (Delivery, error) {
 	if !slices.Contains(Types, event) {
 		return Delivery{}, errType

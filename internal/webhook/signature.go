@@ -13,7 +13,7 @@ import (
 	"ajo/internal/signature"
 )
 
-// owner is whose row has secrets, and in which columns.
+// owner names the table of the rows that have secrets, and the columns.
 type owner struct{ table, secret, previous string }
 
 var (
@@ -21,7 +21,7 @@ var (
 	ofEndpoint = owner{"webhook_endpoints", "secret", "secret_previous"}
 )
 
-// sealedSecrets are signing secrets as the row has them.
+// sealedSecrets are signing secrets as stored in the row.
 type sealedSecrets struct {
 	of            owner
 	current       []byte
@@ -29,9 +29,9 @@ type sealedSecrets struct {
 	previousUntil *time.Time
 }
 
-// open returns the secrets that sign at the time now: the current one first, then the one before it
-// while that is valid. A secret that does not open is an error: a tenant that has a secret is never
-// sent an unsigned delivery.
+// open returns the secrets that sign at the time now: the current one first, then the previous one
+// while that is valid. A secret that cannot be decrypted is an error: a tenant that has a secret is
+// never sent an unsigned delivery.
 func (z sealedSecrets) open(box *secret.Box, row uuid.UUID, now time.Time) ([]secret.Redacted, error) {
 	var out []secret.Redacted
 	add := func(column string, sealed []byte) error {

@@ -33,10 +33,10 @@ type testEvent struct {
 	CreatedAt time.Time `json:"createdAt"`
 }
 
-// Test sends a test event to the URL, or, where that is empty, to the tenant's webhook URL: at
-// once, once, and signed as a delivery is. Nothing is stored. A URL that breaks the rules for
-// callbacks is refused as [safehttp.CheckURL] does, and without any URL it is [errNoURL]. A failed
-// call is a result, not an error.
+// Test sends a test event to the URL, or, if that is empty, to the tenant's webhook URL:
+// immediately, only once, and signed like a delivery. Nothing is stored. A URL that breaks the
+// rules for callbacks is refused as [safehttp.CheckURL] does, and without any URL it is [errNoURL].
+// A failed call is a result, not an error.
 func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Tested, error) {
 	var own string
 	sealed := sealedSecrets{of: ofTenant}
@@ -80,7 +80,7 @@ func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Teste
 	return t, nil
 }
 
-// header is that of every sending, before it is signed.
+// header returns the header of every call, before it is signed.
 func (s *Service) header() http.Header {
 	h := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"ajo/" + s.opts.Version}}
 	if s.opts.Test {

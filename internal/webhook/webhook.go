@@ -1,14 +1,14 @@
-// Package webhook owns the outbound deliveries: the events of payments and settlements for their
-// tenant, every attempt to deliver them, and the feed of a tenant that listens. Of the table of
-// tenants it owns webhook_events and listening_until.
+// Package webhook owns the outbound deliveries: the events about payments and settlements for their
+// tenants, every attempt to deliver them, and the feed of a listening tenant. In the table tenants
+// it owns webhook_events and listening_until.
 //
 // What always holds: each event has one delivery to each endpoint that wants it, queued in the
 // transaction of its fact; besides received payments, only events that the tenant chose are
 // published; the bytes that are signed and sent are the stored ones, the same in every attempt; no
 // transaction is open while a receiver is called; an attempt is recorded only under its claim, so a
-// delivery is sent at least once and each attempt is counted once;
-// an endpoint and a tenant take a bounded share of the workers, and a dead endpoint takes one.
-// (Specification, "Outbound event"; decisions, "Outbound deliveries" and "Webhook endpoints".)
+// delivery is sent at least once and each attempt is counted once; an endpoint and a tenant take a
+// bounded share of the workers, and a dead endpoint takes one. (Specification, "Outbound event";
+// decisions, "Outbound deliveries" and "Webhook endpoints".)
 package webhook
 
 import (
@@ -36,7 +36,7 @@ const (
 	Dead      Status = "dead_letter"
 )
 
-// Event is what moves a delivery.
+// Event is a transition of a delivery.
 type Event string
 
 // The events.
@@ -70,7 +70,7 @@ var (
 	errNoURL           = errs.New(errs.Invalid, "url is required, as no webhook URL is set")
 )
 
-// What Options are when left at zero.
+// The defaults of Options.
 var defaultDelays = []time.Duration{2 * time.Minute, 5 * time.Minute, 11 * time.Minute, 24 * time.Minute, 53 * time.Minute}
 
 const defaultPerEndpoint = 32
@@ -82,26 +82,27 @@ type Options struct {
 	Box   *secret.Box
 	// Client makes the calls; nil: this process delivers nothing.
 	Client *safehttp.Client
-	// Delays are the waits after a failed attempt, in order; one attempt more than that is made.
-	// Each gets 0–10 % on top.
+	// Delays are the waits after failed attempts, in order, each with 0–10 % added; there is one
+	// attempt more than there are delays.
 	Delays []time.Duration
-	// PerEndpoint is how many calls one endpoint (a tenant's URLs on one host) may have under way
-	// in this process. Keep it well below the number of workers: the rest is what a dead endpoint
-	// leaves for the others.
+	// PerEndpoint is how many calls one endpoint (a tenant's URLs on one host, or one of its
+	// further endpoints) may have in flight in this process. Keep it well below the number of
+	// workers: the rest is what a slow endpoint leaves for the others.
 	PerEndpoint int
 	// PerTenant is the same for all endpoints of a tenant together; 0: twice PerEndpoint.
 	PerTenant int
 	// Callbacks are the rules for a URL that a test event is sent to.
 	Callbacks safehttp.Rules
-	// Log gets a line when an endpoint is found dead, and when it is back; nil: none.
+	// Log gets a line when an endpoint is found to be dead, and when it is back; nil: none.
 	Log *slog.Logger
 	// Version is this program's, for the User-Agent.
 	Version string
-	// Test marks what is sent as of test mode.
+	// Test marks everything that is sent as test mode's.
 	Test bool
 }
 
-// Service delivers. It is safe for concurrent use, and several processes may share the table.
+// Service queues and sends deliveries. It is safe for concurrent use, and several processes may
+// share the table.
 type Service struct {
 	pool    *pg.Pool
 	clock   clock.Clock
@@ -117,7 +118,7 @@ type Service struct {
 	records   *pg.Batcher[attemptResult, bool]
 }
 
-// maxBatch is where batches stop gaining (measured: about 100).
+// maxBatch is the size above which batches gain nothing (measured: about 100).
 const maxBatch = 100
 
 // New returns the service. [Service.Close] ends it.
@@ -147,12 +148,12 @@ func New(o Options) *Service {
 	return s
 }
 
-// Breakers counts the endpoints to which this process holds deliveries back, and returns since when
-// the first of them has been failing; nil: none.
+// Breakers returns to how many endpoints this process holds deliveries back, and since when the
+// first of them has been failing; nil: none.
 func (s *Service) Breakers() (open int, since *time.Time) { return s.limiter.openBreakers() }
 
-// Close finishes the writes that were taken and refuses new ones. Call it when no Deliver is
-// running any more.
+// Close finishes the writes that were accepted and refuses new ones. Call it when no attempt is in
+// progress any more.
 func (s *Service) Close() {
 	s.postpones.Close()
 	s.claims.Close()

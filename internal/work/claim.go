@@ -12,17 +12,17 @@ import (
 )
 
 // Claim is the right to record one result of the work on an item, as long as nobody else has
-// claimed or changed the item since.
+// claimed or changed the item.
 type Claim struct {
 	ID      uuid.UUID
 	Version int64     // the fence
-	DueAt   time.Time // or the end of another's lease, where that is later
+	DueAt   time.Time // or the end of another worker's lease, if that is later
 	until   time.Time // the end of its own lease
 }
 
-// The statements look each item up by its id (package pg, plans.go): CASE and coalesce hide kind
-// and due time, or a plan that was made while the table was nearly empty would go by the index of
-// all that is due. The arrays are sorted, and so the rows are locked in the order of their ids.
+// The statements look up each item by its id (package pg, plans.go): CASE and coalesce hide kind
+// and due time, because a plan made while the table was nearly empty would otherwise use the index
+// of all due items. The arrays are sorted, so the rows are locked in the order of their ids.
 const (
 	dueSQL = `
 		SELECT w.id, w.version, greatest(w.due_at, w.leased_until) FROM unnest($2::uuid[]) AS m (id) JOIN work w ON w.id = ANY(ARRAY[m.id])
@@ -45,15 +45,15 @@ const (
 			WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN w.version = m.version ELSE false END
 			RETURNING m.version, CASE WHEN w.due_at < m.due THEN w.due_at END AS expedited
 		) SELECT version, NULL::timestamptz FROM done UNION ALL SELECT version, expedited FROM later`
-	// A statement of its own, which sees an item as it was when finishSQL had waited for it.
+	// A separate statement, which sees an item as it was after finishSQL had waited for it.
 	expeditedSQL = `
 		UPDATE work w SET due_at = w.expedited_at, leased_until = NULL, expedited_at = NULL, version = nextval('work_version'), attempts = 0, last_error = ''
 		FROM unnest($2::uuid[], $3::bigint[]) AS m (id, version)
 		WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN w.version = m.version AND w.expedited_at IS NOT NULL ELSE false END RETURNING m.version, w.due_at`
 )
 
-// Due claims, of the given items, those that are due and that nobody has leased. It writes and
-// locks nothing: others may claim the same, and one of them records.
+// Due claims those of the given items that are due and not leased. It writes and locks nothing:
+// others may claim the same items, and one of them records a result.
 func Due(ctx context.Context, q pg.Querier, kind Kind, now time.Time, ids []uuid.UUID) (map[uuid.UUID]Claim, error) {
 	rows, err := q.Query(ctx, dueSQL, string(kind), slices.Compact(sorted(ids)), now)
 	if err != nil {
@@ -68,9 +68,9 @@ func Due(ctx context.Context, q pg.Querier, kind Kind, now time.Time, ids []uuid
 	return claims, err
 }
 
-// Take removes, of the given items, those that are due and that nobody has leased, and returns
-// their ids: for work that is done in this very transaction. Whoever takes one as well waits for
-// the end of that transaction, and finds it only if that was rolled back.
+// Take removes those of the given items that are due and not leased, and returns their ids: for
+// work that is done in this transaction. Another transaction that takes one of them waits for the
+// end of this one, and gets it only if this one is rolled back.
 func Take(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids []uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := tx.Query(ctx, takeSQL, string(kind), slices.Compact(sorted(ids)), now)
 	if err != nil {
@@ -79,10 +79,10 @@ func Take(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids []uuid.UU
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
-// Lease leases the items of claims until the given time, for work that calls a foreign party:
-// nobody else claims them before. Who works for longer renews it ([KeepLease]). It returns the new
-// claim of each; nil: it has been lost to somebody else. Of two that are the same claim, the first
-// has it.
+// Lease leases the items of claims until the given time, for work that calls a third party: nobody
+// else can claim them before. Renew the lease of longer work with [KeepLease]. It returns the new
+// claim of each; nil: the claim was lost to somebody else. If a claim is given twice, the first one
+// gets the lease.
 func Lease(ctx context.Context, q pg.Querier, kind Kind, until time.Time, claims []Claim) ([]*Claim, error) {
 	ordered := inOrder(claims)
 	ids, versions := split(ordered)
@@ -90,7 +90,7 @@ func Lease(ctx context.Context, q pg.Querier, kind Kind, until time.Time, claims
 	if err != nil {
 		return nil, err
 	}
-	leased := make(map[int64]*Claim, len(claims)) // by the version that was claimed
+	leased := make(map[int64]*Claim, len(claims)) // matched by the version that was claimed
 	var n int
 	var version int64
 	_, err = pgx.ForEachRow(rows, []any{&n, &version}, func() error {
@@ -113,16 +113,16 @@ type Outcome struct {
 }
 
 // Finish gives items back, in the transaction that records the results: done ones are removed, the
-// others are due again. What was expedited since it was leased is due at once instead. It reports
-// for each whether its claim still stood; where it did not, nothing was changed, and the caller
-// must record nothing. But for what was expedited, nothing is enqueued: the caller returns the time
-// to the queue (package retry).
+// others are due again. An item that was expedited since it was leased is due at once instead.
+// Finish reports for each whether its claim still stood; if it did not, nothing was changed, and
+// the caller must record nothing. Only expedited items are enqueued: for the others, the caller
+// returns the time to the queue (package retry).
 func Finish(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome) (held []bool, err error) {
 	var done, later []Claim
 	next := make(map[int64]*time.Time, len(outcomes))
 	for _, o := range outcomes {
 		if _, twice := next[o.Version]; twice {
-			continue // of two with the same claim, the first has it
+			continue // if a claim is given twice, the first one counts
 		}
 		if next[o.Version] = o.Next; o.Next == nil {
 			done = append(done, o.Claim)
@@ -135,7 +135,7 @@ func Finish(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome) (held 
 	for i, c := range later {
 		due[i] = *next[c.Version]
 	}
-	if len(done) > 0 && len(later) > 0 { // finishSQL locks the ones after the others
+	if len(done) > 0 && len(later) > 0 { // finishSQL locks them one after the other
 		ids := make([]uuid.UUID, len(outcomes))
 		for i, o := range outcomes {
 			ids[i] = o.ID
@@ -146,7 +146,7 @@ func Finish(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome) (held 
 	}
 	doneIDs, doneVersions := split(done)
 	laterIDs, laterVersions := split(later)
-	stood := make(map[int64]*time.Time, len(outcomes)) // when it is due, of one that was expedited
+	stood := make(map[int64]*time.Time, len(outcomes)) // when an expedited item is due
 	given := func(sql string, args ...any) error {
 		rows, err := tx.Query(ctx, sql, args...)
 		if err != nil {
@@ -181,7 +181,7 @@ func Finish(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome) (held 
 	return held, nil
 }
 
-// enqueueExpedited enqueues the items that were given back sooner than their outcomes say.
+// enqueueExpedited enqueues the items that are due sooner than their outcomes say.
 func enqueueExpedited(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome, dueAt map[int64]*time.Time) error {
 	var ids []uuid.UUID
 	var last time.Time
@@ -211,7 +211,7 @@ func split(claims []Claim) (ids []uuid.UUID, versions []int64) {
 	return ids, versions
 }
 
-// firstDelay and longestDelay are what an item waits after failures: twice as long with each.
+// firstDelay and longestDelay bound how long an item waits after failures: twice as long with each.
 const (
 	firstDelay   = 5 * time.Second
 	longestDelay = time.Hour
@@ -223,9 +223,9 @@ const postponeSQL = `
 	WHERE kind = $1 AND id = $2 AND due_at <= $3 RETURNING due_at`
 
 // Postpone puts off an item whose handling failed unexpectedly at the time now, longer with each
-// failure, so that what always fails neither fills the sweep's page nor keeps workers busy. A lease
-// and a claim stay: whoever has it may still be at work. The time is zero when it is not due any
-// more.
+// failure, so that an item that always fails neither fills the sweep's page nor keeps workers busy.
+// Its lease and claims stay valid, since their holder may still be at work. The returned time is
+// zero if the item is no longer due.
 func Postpone(ctx context.Context, q pg.Querier, kind Kind, id uuid.UUID, now time.Time, why error) (at time.Time, err error) {
 	err = q.QueryRow(ctx, postponeSQL, string(kind), id, now, why.Error(), firstDelay, longestDelay).Scan(&at)
 	if pg.IsNoRows(err) {

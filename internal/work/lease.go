@@ -21,8 +21,8 @@ const (
 	renewEvery = 500 * time.Millisecond
 	// renewTimeout bounds one renewal: a process that cannot reach the database loses its leases.
 	renewTimeout = 3 * time.Second
-	// skew is by how much the clocks of two processes may differ: each follows the database's to
-	// within [clock.Slack]. A holder counts its lease as ended that much earlier.
+	// skew is by how much the clocks of two processes may differ, since each follows the database's
+	// to within [clock.Slack]. A holder treats its lease as ended that much earlier.
 	skew = 2 * clock.Slack
 )
 
@@ -42,8 +42,8 @@ type Kept struct {
 	until time.Time
 }
 
-// holders are the leases that this process keeps, by pool. A pool that has some has a goroutine
-// that renews them.
+// holders are the leases that this process keeps, by pool. A goroutine for each pool with leases
+// renews them.
 var holders = struct {
 	sync.Mutex
 	kept map[*pg.Pool]map[*Kept]struct{}
@@ -51,9 +51,9 @@ var holders = struct {
 
 // KeepLease renews the lease of a claim, which [Lease] returned, for a term at a time, until it is
 // released or the context ends. So a lease can be short, and its item is free soon after the holder
-// has died, hangs or cannot reach the database. What a process holds is renewed together, once a
-// third of the term has passed: a call that is answered sooner costs no statement. The claim stays
-// as it is. A lease that has ended is not renewed any more.
+// has died, hangs or cannot reach the database. A process renews all its leases together, once a
+// third of the term has passed, so a call that is answered sooner costs no statement. The claim
+// does not change. A lease that has ended is not renewed.
 func KeepLease(ctx context.Context, pool *pg.Pool, c clock.Clock, kind Kind, claim Claim, term time.Duration) *Kept {
 	h := &Kept{ctx: ctx, pool: pool, clock: c, kind: kind, claim: claim, term: term, until: claim.until}
 	holders.Lock()
@@ -66,7 +66,7 @@ func KeepLease(ctx context.Context, pool *pg.Pool, c clock.Clock, kind Kind, cla
 	return h
 }
 
-// Release ends the renewals. The lease goes on until it ends, or the item is given back.
+// Release ends the renewals. The lease then stands until it ends, or the item is given back.
 func (h *Kept) Release() {
 	holders.Lock()
 	defer holders.Unlock()
@@ -83,7 +83,7 @@ func (h *Kept) Stands() error {
 	return nil
 }
 
-// remaining is how long the lease certainly goes on.
+// remaining is how long the lease certainly still stands.
 func (h *Kept) remaining() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,8 +143,8 @@ func renew(pool *pg.Pool, due []*Kept) error {
 	}
 	renewed, err := pg.Collect(ctx, pool, pgx.RowTo[int], renewSQL, pg.Columns(rows)...)
 	for _, n := range renewed {
-		// Who learns of the renewal only after the lease has ended must not go by it: another
-		// worker may have read the item in between, and leases it by its version.
+		// A holder that learns of the renewal only after the lease has ended must not rely on it:
+		// another worker may have read the item in between, and leases it by its version.
 		if h := due[n-1]; h.remaining() > 0 {
 			h.mu.Lock()
 			h.until = rows[n-1].Until

@@ -13,7 +13,7 @@ import (
 	"ajo/internal/pg"
 )
 
-// Refusals of a list, and of what is read or changed by hand.
+// Refusals of a list, and of reads and changes by hand.
 var (
 	ErrKind    = errs.New(errs.Invalid, "unknown kind of work")
 	ErrNoItems = errs.New(errs.NotFound, "there is no such item: its work is done, or never existed")
@@ -43,9 +43,9 @@ type Filter struct {
 	Leased   bool
 }
 
-// Failures put an item off by longestDelay at most, and only what is due is leased: so these
-// filters need not read what is due later. Functions in place of operators hide from the planner
-// how rare a tenant's items and failures are: each kind's items are read in the order of the index
+// Failures put an item off by longestDelay at most, and only due items are leased, so these filters
+// need not read what is due later. Functions in place of operators hide from the planner how rare a
+// tenant's items and failures are, so that each kind's items are read in the order of the index
 // until the page is full, and never sorted as a whole.
 const listSQL = `
 	SELECT w.kind, w.id, w.tenant_id, coalesce(t.name, ''), w.due_at, w.leased_until, w.attempts, w.last_error
@@ -61,8 +61,7 @@ const listSQL = `
 	LEFT JOIN tenants t ON t.id = w.tenant_id
 	ORDER BY w.due_at, w.id, w.n`
 
-// List returns a page of items, those that were due first before the others. [ErrKind], or
-// [page.ErrCursor].
+// List returns a page of items in the order of their due times. [ErrKind], or [page.ErrCursor].
 func List(ctx context.Context, q pg.Querier, now time.Time, f Filter, r page.Request) ([]Record, page.Info, error) {
 	sql, args, err := listArgs(now, f, r)
 	if err != nil {
@@ -102,23 +101,23 @@ func listArgs(now time.Time, f Filter, r page.Request) (sql string, args []any, 
 	if f.Due != f.Leased {
 		leased = &f.Leased
 	} else if f.Due {
-		kinds, places = nil, nil // what is leased is not due for anybody else
+		kinds, places = nil, nil // leased items count as not due
 	}
 	return listSQL, []any{
 		kinds, places, at, id, int(n), until, uuid.NullUUID{UUID: f.TenantID, Valid: f.TenantID != uuid.Nil}, f.Failing, leased, now, r.Limit + 1,
 	}, nil
 }
 
-// CountLimit is how far a summary counts.
+// CountLimit is up to how many items a summary counts.
 const CountLimit = 10_000
 
 // Summary is how much work of a kind there is. A count above [CountLimit] means more than that.
 type Summary struct {
 	Kind      Kind
 	Due       int        // and not leased
-	Leased    int        // of those whose time has come
+	Leased    int        // of the due items
 	Later     int        // not due yet
-	OldestDue *time.Time // of those that are not leased
+	OldestDue *time.Time // of the items that are not leased
 }
 
 const summarySQL = `

@@ -21,8 +21,8 @@ type retryDetail struct {
 }
 
 // Retry makes the items about a row due now, of one kind or ("") of all, forgets their failures and
-// enqueues them. It does not interrupt work: while one is leased, it refuses ([ErrNoItems], or a
-// text that says until when). For operators.
+// enqueues them. It does not interrupt work: while an item is leased, it refuses with a text that
+// says until when. [ErrNoItems]. For operators.
 func Retry(ctx context.Context, pool *pg.Pool, now time.Time, id uuid.UUID, kind Kind, by audit.By) ([]Record, error) {
 	var items []Record
 	err := pg.InTx(ctx, pool, func(tx pg.Tx) (err error) {

@@ -10,8 +10,8 @@ import (
 	"ajo/internal/pg"
 )
 
-// Span is what to look for of a kind: the items that were due before Before, and that come after
-// the item After by due time and id (its zero value: from the oldest on).
+// Span selects items of a kind: those that were due before Before and come after the item After, by
+// due time and id (its zero value: from the oldest on).
 type Span struct {
 	Kind   Kind      `pg:"kind"`
 	After  time.Time `pg:"after"`
@@ -36,10 +36,10 @@ func Overdue(ctx context.Context, q pg.Querier, now time.Time, spans []Span, lim
 	return pg.Collect(ctx, q, pgx.RowToStructByPos[Item], overdueSQL, pg.Columns(spans, now, limit)...)
 }
 
-// The place is counted in the order of the look, so that one large sort is left, by tenant. The
-// settings keep that in memory, and have the look go by work_due, by a sort of what is due at the
-// same time: it ends at its limit then. By a bitmap of the index or another sort, all that is
-// overdue would be read.
+// The place is counted in reading order, so that only one large sort is left, by tenant. The
+// settings keep that sort in memory, and make the planner read by work_due with an incremental
+// sort, which ends at the limit. With a bitmap scan or a full sort, everything overdue would be
+// read.
 const (
 	inTurnSettings = `SELECT set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true), set_config('work_mem', '16MB', true)`
 	inTurnSQL      = `
@@ -54,12 +54,12 @@ const (
 	WHERE turn <= $7 AND coalesce(leased_until, '-infinity') <= $5 OR place = $6 ORDER BY turn, place`
 )
 
-// InTurn reads so many items of a span, the oldest first, and returns of each tenant no more than
-// share: all tenants' first, then all their second, and so on. last is where to go on; nil: there
-// is nothing more. For the sweep.
+// InTurn reads the oldest items of a span, up to a number, and returns at most share of each
+// tenant's: first all tenants' first items, then all their second ones, and so on. last is where to
+// continue; nil: there is nothing more. For the sweep.
 func InTurn(ctx context.Context, pool *pg.Pool, now time.Time, s Span, read, share int) (items []Item, last *Item, err error) {
 	err = pg.Reading(ctx, pool, func(tx pg.Tx) error {
-		items, last = nil, nil // of the last attempt alone
+		items, last = nil, nil // keep only the last attempt's
 		if _, err := tx.Exec(ctx, inTurnSettings); err != nil {
 			return err
 		}
@@ -89,8 +89,8 @@ const freedSQL = `
 	WHERE leased_until > $2 AND leased_until <= $3
 	ORDER BY due_at, id`
 
-// Freed lists the items of the kinds whose lease has ended since the first time, up to the time
-// now: their holder has died. Of each kind it reads the oldest [CountLimit]. For the sweep.
+// Freed lists the items of the kinds whose lease ended between the first time and now, because the
+// holder died. It reads the oldest [CountLimit] of each kind. For the sweep.
 func Freed(ctx context.Context, q pg.Querier, kinds []Kind, since, now time.Time) ([]Item, error) {
 	return pg.Collect(ctx, q, pgx.RowToStructByPos[Item], freedSQL, kinds, since, now, CountLimit)
 }
@@ -101,8 +101,8 @@ const oldestSQL = `
 		SELECT due_at FROM work WHERE kind = m.kind AND due_at <= $2 AND coalesce(leased_until, '-infinity') <= $2
 		ORDER BY due_at LIMIT 1) w`
 
-// Oldest returns for each kind since when its oldest item is due that nobody has leased; a kind is
-// missing when there is none.
+// Oldest returns, for each kind, when its oldest unleased item became due; a kind without one is
+// missing.
 func Oldest(ctx context.Context, q pg.Querier, now time.Time) (map[Kind]time.Time, error) {
 	rows, err := q.Query(ctx, oldestSQL, Kinds, now)
 	if err != nil {

@@ -3,14 +3,14 @@
 //
 // A row (an item) exists from the fact that makes it necessary until it is done. [Schedule] inserts
 // it in the transaction of the fact; after the commit the process's enqueuer puts a task into the
-// queue. A worker reads what is due ([Due]), leases it where it calls a foreign party ([Lease],
-// [KeepLease]), and gives it back in the transaction of the result ([Finish]): done, or due again.
-// What fails unexpectedly waits longer each time ([Postpone]). [Overdue] finds what has lost its
-// task.
+// queue. A worker reads a due item ([Due]), leases it if it calls a third party ([Lease],
+// [KeepLease]), and gives it back in the transaction of the result ([Finish]), as done or due
+// again. An item that fails unexpectedly waits longer each time ([Postpone]). [Overdue] finds items
+// whose tasks were lost.
 //
 // What always holds: the version of an item changes whenever it is scheduled, leased or given back,
-// and no version comes twice. A claim is the version that was read, so of all who work on an item
-// at once, one records a result. Read a claim before the facts that the work goes by.
+// and no version occurs twice. A claim is the version that was read, so of several workers on one
+// item, only one records a result. Read a claim before the facts that the work depends on.
 //
 // For the order of locks see docs/architecture.md.
 package work
@@ -39,24 +39,24 @@ const (
 	Expire  Kind = "expire"  // end a one-time account, close it at the bank
 )
 
-// Kinds lists them all, in the order in which a payment meets them.
+// Kinds lists them all, in the order in which a payment passes through them.
 var Kinds = []Kind{Ingest, Confirm, Settle, Deliver, Expire}
 
 // Item is one thing to be done.
 type Item struct {
 	Kind        Kind      `pg:"kind"`
 	ID          uuid.UUID `pg:"id"`     // of the fact's row
-	TenantID    uuid.UUID `pg:"tenant"` // uuid.Nil: not known, of an event that names no account
+	TenantID    uuid.UUID `pg:"tenant"` // uuid.Nil: not known, for an event that names no account
 	DueAt       time.Time `pg:"due"`
 	Traceparent string    `pg:"trace"`
 }
 
-// enqueuers are the processes' ways into the queue, by pool.
+// enqueuers are the functions that put items into the queue, by pool.
 var enqueuers sync.Map
 
-// EnqueueWith makes enqueue get the items that are scheduled through the pool, after each commit.
-// It must not wait for the network: it runs where the commit was made, before the caller goes on.
-// Without one, the sweep finds the items. The returned function takes it away again.
+// EnqueueWith has enqueue called after each commit with the items that were scheduled through the
+// pool. It must not wait for the network, since the committing caller waits for it. Without it, the
+// sweep finds the items. The returned function removes it.
 func EnqueueWith(pool *pg.Pool, enqueue func([]Item)) (stop func()) {
 	enqueuers.Store(pool, enqueue)
 	return func() { enqueuers.Delete(pool) }
@@ -95,9 +95,9 @@ const expediteSQL = `
 	WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN true ELSE false END RETURNING w.id, coalesce(w.tenant_id, '00000000-0000-0000-0000-000000000000'), w.traceparent`
 
 // Expedite makes items that exist due at the time now, if they are not yet, and enqueues them. It
-// leaves claims on them valid: who has leased one gives it back due at once, whatever comes of it
-// ([Finish]), since that may be older than what brought this about. It returns the ids that have an
-// item.
+// leaves claims on them valid: the holder of a lease gives the item back due at once, whatever its
+// result ([Finish]), since that result may be older than the reason for expediting. It returns the
+// ids that have an item.
 func Expedite(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids ...uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := tx.Query(ctx, expediteSQL, string(kind), sorted(ids), now)
 	if err != nil {
@@ -124,16 +124,16 @@ func Cancel(ctx context.Context, tx pg.Tx, kind Kind, ids ...uuid.UUID) error {
 	return err
 }
 
-// Lock locks items in the order of their ids: those of facts that the caller is about to change by
-// hand, as workers lock the item first, or those that the caller changes in several steps.
+// Lock locks items in the order of their ids: before an operator's change to their facts, since
+// workers lock the item first too, or before changing items in several steps.
 func Lock(ctx context.Context, tx pg.Tx, kind Kind, ids ...uuid.UUID) error {
 	_, err := tx.Exec(ctx, `SELECT FROM work WHERE id = ANY($2) AND CASE kind WHEN $1 THEN true ELSE false END ORDER BY id FOR UPDATE`, string(kind), ids)
 	return err
 }
 
-// LockOrMake is [Lock] for a fact that may have no item any more: it makes one, due as m says, so
-// that nobody else begins to work on the fact meanwhile. A caller that makes nothing due removes
-// ([Cancel]) what was made.
+// LockOrMake is [Lock] for a fact whose item may be gone: then it creates one, due as m says, so
+// that nobody else begins to work on the fact meanwhile. A caller that schedules nothing removes
+// the new item with [Cancel].
 func LockOrMake(ctx context.Context, tx pg.Tx, m Item) (made bool, err error) {
 	err = tx.QueryRow(ctx, `
 		INSERT INTO work (kind, id, tenant_id, due_at, traceparent) VALUES ($1, $2, $3, $4, '')
