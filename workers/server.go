@@ -226,7 +226,7 @@ func (w *Workers) Stop() {
 	select {
 	case <-unwound:
 	case <-time.After(unwindTimeout):
-		w.Log.Error("a task goes on though it was told to end; what it used is closed all the same")
+		w.Log.Error("a task is still running although it was told to end; what it uses is closed anyway")
 	}
 }
 

@@ -249,7 +249,7 @@ func (c *core) tenants() (*tenant.Service, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
-			c.log.Warn("mails were left unsent", slog.Any("err", err))
+			c.log.Warn("e-mails were not sent", slog.Any("err", err))
 		}
 	})
 	return s, nil

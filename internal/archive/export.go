@@ -99,7 +99,7 @@ func (a *attempt) fail(ctx context.Context, why error) {
 	defer cancel()
 	if _, err := a.Pool.Exec(ctx, `UPDATE archives SET leased_until = NULL, last_error = $3 WHERE partition = $1 AND status <> 'archived' AND (attempt = $2 OR attempt IS NULL)`,
 		a.part.Name, a.id, why.Error()); err != nil {
-		a.Log.Warn("why a partition was not archived is not noted", slog.String("partition", a.part.Name), slog.Any("err", err))
+		a.Log.Warn("the reason why a partition was not archived could not be stored", slog.String("partition", a.part.Name), slog.Any("err", err))
 	}
 }
 

@@ -14,7 +14,7 @@ func (s *Service) alert(ctx context.Context, findings []*finding, moved []ledger
 	i := 0
 	for _, f := range findings {
 		if f.watched {
-			s.Log.WarnContext(ctx, "the bank's record says that it has not taken the payment back: the sum covers settlements again, and the bank is asked on",
+			s.Log.WarnContext(ctx, "the bank's record says that it has not taken the payment back: the sum covers settlements again, and the bank is still asked",
 				slog.String("alert", "recall_watched"), slog.String("event", f.ID.String()))
 		}
 		if f.event == "" {

@@ -312,7 +312,7 @@ func (s *Service) readList(l *listing) {
 		sql, args = leaveListSQL, args[:2]
 	}
 	if _, err := s.Pool.Exec(ctx, sql, args...); err != nil {
-		s.Log.Warn("how the reading of a list ended was not recorded; others wait for the end of its lease", slog.Any("err", err))
+		s.Log.Warn("the end of a list's reading was not recorded; others wait until its lease ends", slog.Any("err", err))
 	}
 }
 

@@ -330,7 +330,7 @@ func (s *Service) storeBatch(ctx context.Context, tx pg.Tx, events []*inbound) (
 			out[i] = Receipt{ID: first.ID, Category: e.Category, Duplicate: true}
 			if first.conflicts(e) {
 				tx.AfterCommit(func(ctx context.Context) {
-					s.Log.ErrorContext(ctx, "an event came again with another content; only the first is posted", slog.String("alert", "event_conflict"),
+					s.Log.ErrorContext(ctx, "an event came again with different content; only the first is posted", slog.String("alert", "event_conflict"),
 						slog.String("event", first.ID.String()), slog.String("request", e.RequestID), slog.String("transaction", e.TxnRef))
 				})
 			}

@@ -221,7 +221,7 @@ func (s *Service) release(e endpoint, took time.Duration, found health) {
 	}
 	if closed {
 		metrics.BreakerChanged("closed")
-		log.Info("an endpoint is back: its deliveries are held no longer")
+		log.Info("an endpoint is back: its deliveries are no longer held")
 	}
 }
 

@@ -22,7 +22,7 @@ const eventColumns = [
 
 export function misdirected(_, query) {
   return listPage({
-    title: 'Misdirected', lead: 'Money that came for no account. Assign it, or pay it back to its sender.', query,
+    title: 'Misdirected', lead: 'Payments that match no account. Assign it, or pay it back to its sender.', query,
     command: 'events list', fixed: { category: 'misdirected' }, caption: 'Misdirected payments', noun: 'payment', nouns: 'payments', none: 'No payment is misdirected.', columns: eventColumns,
   });
 }
@@ -105,9 +105,9 @@ export function transfer({ ref }, _, session) {
       ]), h('div', { class: 'actions' },
         act('transfers poll', 'Ask now', { danger: false, text: 'Its next step is due now.' }),
         act('transfers cancel', 'Cancel payout', { kind: 'danger', text: 'It was never submitted: its money returns to the balance.' }),
-        act('transfers resolve', 'Resolve as paid', { values: { reference: ref, paid: 'true' }, text: 'The bank has told a person that it has paid it.', fields: [{ name: 'amount', label: 'Sum that left', ...naira, hint: 'Only where it is not the one that was ordered' }] }),
+        act('transfers resolve', 'Resolve as paid', { values: { reference: ref, paid: 'true' }, text: 'The bank has told a person that it has paid it.', fields: [{ name: 'amount', label: 'Sum that left', ...naira, hint: 'Only if it differs from what was ordered' }] }),
         act('transfers resolve', 'Resolve as not paid', { values: { reference: ref, 'not-paid': 'true' }, kind: 'danger', text: 'The bank has told a person that it has not paid it, or that the money is back.' }),
-        act('transfers charges', 'Book charges', { text: 'What the bank took, where its record does not name it.', fields: [
+        act('transfers charges', 'Book charges', { text: 'What the bank charged, if its record does not name it.', fields: [
           { name: 'fee', label: 'Fee', required: true, ...naira }, { name: 'vat', label: 'VAT', ...naira }, { name: 'stamp-duty', label: 'Stamp duty', ...naira },
         ] }))),
       card('Entries', t.Entries?.length ? h('div', { class: 'table' }, table('Entries', [
@@ -147,7 +147,7 @@ export function holds(_, query, session) {
     { name: 'Oldest', value: (s) => time(s.Oldest) },
   ], [...all.items, { TenantName: 'All', Count: all.count, Amount: all.total }])));
   return listPage({
-    title: 'Holds', lead: 'Money that may not leave: a tenant’s own holds, and those of limits, policies, refunds and recalls.', query, command: 'accounts holds', caption: 'Holds', noun: 'hold', nouns: 'holds', none: 'Nothing of this is held.', nodes: [card('In all', sums.box)],
+    title: 'Holds', lead: 'Money that may not leave: a tenant’s own holds, and those of limits, policies, refunds and recalls.', query, command: 'accounts holds', caption: 'Holds', noun: 'hold', nouns: 'holds', none: 'No such money is held.', nodes: [card('In all', sums.box)],
     fields: [choice('source', 'Source', 'tenant', 'limit', 'policy', 'refund', 'recall'), { name: 'older', label: 'Held for', options: [['', 'Any time'], ['24h', 'A day or more'], ['168h', 'A week or more'], ['720h', 'Thirty days or more']] }, { name: 'tenant', label: 'Tenant (ID or e-mail)' }],
     columns: [
       { name: 'Account', head: true, loose: true, value: (v) => v.accountRef }, { name: 'Since', value: (v) => time(v.createdAt) }, { name: 'Amount', number: true, value: (v) => sum(v.amount) }, { name: 'Source', value: (v) => v.source },
@@ -159,7 +159,7 @@ export function holds(_, query, session) {
 
 export function dormant(_, query) {
   return listPage({
-    title: 'Dormant accounts', lead: 'Accounts that are not closed, without a movement for that long.', query, command: 'accounts dormant', caption: 'Dormant accounts', noun: 'account', nouns: 'accounts', none: 'No account is dormant.',
+    title: 'Dormant accounts', lead: 'Open accounts without a movement for that long.', query, command: 'accounts dormant', caption: 'Dormant accounts', noun: 'account', nouns: 'accounts', none: 'No account is dormant.',
     fields: [{ name: 'months', label: 'Without a movement for', options: [['', 'A year'], ['3', 'Three months'], ['6', 'Six months'], ['24', 'Two years']] }],
     columns: [
       { name: 'Account', head: true, loose: true, value: (a) => (a.Number ? h('a', { href: to`/accounts/${a.Number}` }, a.AccountRef) : a.AccountRef) }, { name: 'Tenant', value: (a) => a.TenantName }, { name: 'Status', value: (a) => badge(a.Status) },

@@ -35,11 +35,11 @@ export function tenant({ id }, _, session) {
   const policy = part('Approval of payouts', 'tenant policy show', ({ Policy: p }) => facts([['Approvals', String(p.approvals)], ['Of a payout above', limit(p.threshold)], ['Of a day above', limit(p.dayThreshold)], ['Hook', p.hook]]));
   const keys = listOf('tenant keys', { query: { tenant: id }, caption: 'API keys', noun: 'key', nouns: 'keys', columns: [
     { name: 'Key', head: true, value: (k) => k.name || 'Main key' }, { name: 'Ends with', value: (k) => code(k.suffix) }, { name: 'Status', value: (k) => badge(k.status) }, { name: 'Last used', value: (k) => time(k.lastUsedAt) },
-    { name: 'Revoke', value: (k) => (k.main || k.revokedAt ? dim('—') : acts(session, { command: 'tenant revoke-key', label: 'Revoke', kind: 'danger', values: { tenant: id, key: k.id }, text: `The key ${k.name} works no more.`, done: () => keys.reload() })) ?? dim('—') },
+    { name: 'Revoke', value: (k) => (k.main || k.revokedAt ? dim('—') : acts(session, { command: 'tenant revoke-key', label: 'Revoke', kind: 'danger', values: { tenant: id, key: k.id }, text: `The key ${k.name} no longer works.`, done: () => keys.reload() })) ?? dim('—') },
   ] });
   const people = listOf('tenant members', { query: { tenant: id }, caption: 'Members', noun: 'member', nouns: 'members', columns: [
     { name: 'Member', head: true, loose: true, value: (m) => m.email }, { name: 'Name', value: (m) => m.name || '—' }, { name: 'Role', value: (m) => m.role }, { name: 'Status', value: (m) => badge(m.status) }, { name: 'Second factor', value: (m) => badge(m.totp ? 'on' : 'off') },
-    { name: 'Reset', value: (m) => (m.totp ? acts(session, { command: 'tenant reset-totp', label: 'Reset second factor', values: { tenant: id, member: m.email }, text: 'Make sure who asks. The member’s sessions end.', done: () => people.reload() }) : dim('—')) ?? dim('—') },
+    { name: 'Reset', value: (m) => (m.totp ? acts(session, { command: 'tenant reset-totp', label: 'Reset second factor', values: { tenant: id, member: m.email }, text: 'First make sure who is asking. The member’s sessions end.', done: () => people.reload() }) : dim('—')) ?? dim('—') },
   ] });
   const page = showPage({
     title: 'Tenant', up: { href: '#/tenants', name: 'Tenants' }, command: 'tenant show', query: { tenant: id },
@@ -52,14 +52,14 @@ export function tenant({ id }, _, session) {
       ]), h('div', { class: 'actions' },
         t.Status === 'active' ? act('tenant suspend', 'Suspend', { kind: 'danger', text: 'Its keys and sessions are refused, and its payouts wait.' }) : act('tenant activate', 'Activate', { danger: false, text: 'Its keys work again, and its payouts go on.' }),
         act('freeze tenant', 'Stop payouts', { kind: 'danger', text: 'Its payouts wait; keys and sessions keep working.' }),
-        act('tenant end-sessions', 'End sessions', { text: 'Who is logged in must log in again.', fields: [{ name: 'member', label: 'Only of', type: 'email', hint: 'E-mail of one member; empty: of all' }] }),
-        act('tenant rotate-secret', 'New signing secret', { text: 'The old one signs for a day too.' }),
+        act('tenant end-sessions', 'End sessions', { text: 'Everyone who is logged in must log in again.', fields: [{ name: 'member', label: 'Only of', type: 'email', hint: 'E-mail of one member; empty: of all' }] }),
+        act('tenant rotate-secret', 'New signing secret', { text: 'The old one also signs for a day.' }),
         act('tenant limits set', 'Limit payouts', { done: limits.reload, fields: [most('max-transfer', 'One payout'), most('max-account-day', 'An account and day'), most('max-tenant-day', 'A day'), from] }),
         act('tenant limits tier', 'Limit a tier', { done: limits.reload, fields: [{ name: 'tier', label: 'Tier', options: [['1', '1'], ['2', '2'], ['3', '3']] }, most('max-deposit', 'One payment'), most('max-day', 'An account and day'), most('max-balance', 'A balance'), from] }),
         act('tenant policy set', 'Approval of payouts', { done: policy.reload, fields: [{ name: 'approvals', label: 'Members who must approve', inputmode: 'numeric', pattern: '[0-9]+', hint: '0: no payout needs approval' }, most('above', 'Of a payout above'), most('day-above', 'Of a day above'), { name: 'wait-hours', label: 'New beneficiaries wait, in hours', inputmode: 'numeric', pattern: '[0-9]+', hint: '0: such a payout goes to any account; empty: as it is' }] }),
         act('tenant payout-fee', 'Payout fee', { fields: [{ name: 'by', label: 'Who bears it', options: [['platform', 'The platform'], ['tenant', 'The tenant']] }] }),
-        act('tenant operator', t.Operator ? 'Withdraw operator endpoints' : 'Allow operator endpoints', { values: { tenant: id, ...(t.Operator && { off: 'true' }) }, text: 'Its sessions approve and reject KYC in production, or no longer.' }),
-        act('tenant close', 'Close', { kind: 'danger', text: 'It must have no money left. Its accounts are ended.' })));
+        act('tenant operator', t.Operator ? 'Withdraw operator endpoints' : 'Allow operator endpoints', { values: { tenant: id, ...(t.Operator && { off: 'true' }) }, text: 'Whether its sessions may approve and reject KYC in production.' }),
+        act('tenant close', 'Close', { kind: 'danger', text: 'It must have no money left. Its accounts are closed.' })));
     },
   });
   page.nodes.push(limits.box, policy.box, card('API keys', keys.box), card('Members', people.box));
@@ -73,9 +73,9 @@ const prices = [
 
 export function pricesPage(_, query, session) {
   return listPage({
-    title: 'Prices', lead: 'What the platform takes: of all tenants, or of one.', query, command: 'prices list', caption: 'Prices', noun: 'price', nouns: 'prices', none: 'No price is set.', columns: prices, fields: [{ name: 'tenant', label: 'Tenant (ID or e-mail)' }],
+    title: 'Prices', lead: 'What the platform charges all tenants, or one.', query, command: 'prices list', caption: 'Prices', noun: 'price', nouns: 'prices', none: 'No price is set.', columns: prices, fields: [{ name: 'tenant', label: 'Tenant (ID or e-mail)' }],
     actions: [acts(session, { command: 'prices set', label: 'Set a price', fields: [
-      { name: 'on', label: 'On', options: [['payment', 'Payments'], ['payout', 'Payouts'], ['vat', 'VAT on our fees']] }, { name: 'tenant', label: 'Tenant', hint: 'ID or e-mail; empty: all without an own price' },
+      { name: 'on', label: 'On', options: [['payment', 'Payments'], ['payout', 'Payouts'], ['vat', 'VAT on our fees']] }, { name: 'tenant', label: 'Tenant', hint: 'ID or e-mail; empty: all without a price of their own' },
       { name: 'percent', label: 'Percent', inputmode: 'decimal', pattern: '[0-9]+([.][0-9]{1,4})?' }, { name: 'flat', label: 'Flat, in naira', ...naira }, { name: 'minimum', label: 'At least', ...naira }, { name: 'cap', label: 'At most', ...naira }, from,
       { name: 'as-listed', label: 'Or, of a tenant', options: [['', 'The price above'], ['true', 'As listed: its own price ends']] },
     ], done: redraw })],
@@ -101,7 +101,7 @@ export function customer({ id }, _, session) {
         ['KYC', badge(c.KYCStatus)], ['Tier', String(c.KYCTier)], ['Status', badge(c.Status)], ['Tenant', h('a', { href: to`/tenants/${c.TenantID}` }, c.TenantName)], ['Reference', c.ExternalRef], ['BVN', c.BVNLast4 && `…${c.BVNLast4}`],
         ['NIN', c.NINLast4 && `…${c.NINLast4}`], ['Other customers with this NIN', String(c.SameNIN)], ['Since', time(c.CreatedAt)], ['Changed', time(c.UpdatedAt)], ['ID', code(id)],
       ]), h('div', { class: 'actions' },
-        c.KYCStatus === 'pending_review' && [act('customers approve', 'Approve', { kind: 'main', danger: false, text: 'The identity was seen and fits.' }), act('customers reject', 'Reject', { kind: 'danger', text: 'The identity does not fit.' })],
+        c.KYCStatus === 'pending_review' && [act('customers approve', 'Approve', { kind: 'main', danger: false, text: 'The identity was checked and matches.' }), act('customers reject', 'Reject', { kind: 'danger', text: 'The identity does not match.' })],
         act('customers tier', 'Set the tier', { fields: [{ name: 'tier', label: 'Tier', options: [['1', '1'], ['2', '2'], ['3', '3']] }] }),
         c.Status === 'active' ? act('customers suspend', 'Suspend', { kind: 'danger', text: 'No new account and no KYC.' }) : act('customers activate', 'Activate', { danger: false })));
     },

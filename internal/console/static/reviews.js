@@ -51,13 +51,13 @@ export function review({ id }, _, session) {
         card('State', facts([
           ['Status', badge(open ? 'needs_review' : c.Event.Status)], ['Why', c.Review?.Why], ['Tenant', c.Review?.TenantName], ['Account', c.Review?.AccountRef],
           ['In the balance, if confirmed', c.Review && amount(c.Review.Amount)], ['The bank says', c.Bank && badge(c.Bank.Status)], ['Event', code(id)],
-        ]), c.NoBank && h('p', { class: 'note' }, `The bank’s record could not be had: ${c.NoBank}.`), h('div', { class: 'actions' }, open
+        ]), c.NoBank && h('p', { class: 'note' }, `The bank’s record could not be read: ${c.NoBank}.`), h('div', { class: 'actions' }, open
           ? [act('review confirm', 'Confirm', { kind: 'main', danger: false, text: 'It counts as received. Ask the bank first: the money must be there.' }),
             act('review reverse', 'Reverse', { kind: 'danger', text: 'It is given up, for good.' }),
             act('review correct', 'Correct the sum', { text: 'The bank has another sum than the event. Ask it first: the money must be there.', fields: sums })]
           : [act('review restore', 'Restore', { text: 'It was reversed, and the bank’s record now says that it succeeded.' }),
             act('review correct', 'Correct the sum', { text: 'It was reversed, and the bank’s record has another sum.', fields: sums }),
-            act('review sender', 'Read the sender', { danger: false, text: 'Who paid is kept as the bank’s record says, so that it can be refunded.' }),
+            act('review sender', 'Read the sender', { danger: false, text: 'The payer is stored from the bank’s record, so that the payment can be refunded.' }),
             act('recalls open', 'Hold as recalled', { text: 'The bank may have taken it back: it is held, and the bank is asked.' })])),
         card('The bank’s record beside ours', beside(c)),
       ];

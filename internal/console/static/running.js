@@ -10,7 +10,7 @@ import { badge, card, code, dim, empty, facts, pageHead, region, time } from './
 
 export function deliveries(_, query) {
   return listPage({
-    title: 'Webhooks', lead: 'Events on their way to tenants. A dead letter has used its attempts up.', query: { status: 'dead_letter', ...query }, command: 'deliveries list', caption: 'Webhooks', noun: 'delivery', nouns: 'deliveries', none: 'None.',
+    title: 'Webhooks', lead: 'Events on their way to tenants. A dead letter has used up its attempts.', query: { status: 'dead_letter', ...query }, command: 'deliveries list', caption: 'Webhooks', noun: 'delivery', nouns: 'deliveries', none: 'None.',
     fields: [choice('status', 'Status', 'pending', 'delivered', 'dead_letter'), { name: 'event', label: 'Event', placeholder: 'payment.received' }, { name: 'tenant', label: 'Tenant (ID or e-mail)' }],
     columns: [
       { name: 'Event', head: true, value: (d) => h('a', { href: to`/deliveries/${d.ID}` }, d.EventType) }, { name: 'Made', value: (d) => time(d.CreatedAt) }, { name: 'Status', value: (d) => badge(d.Status) },
@@ -37,7 +37,7 @@ export function work(_, query, session) {
     { name: 'Kind', head: true, value: (s) => s.Kind }, { name: 'Due', number: true, value: (s) => String(s.Due) }, { name: 'Oldest due', value: (s) => time(s.OldestDue) }, { name: 'Leased', number: true, value: (s) => String(s.Leased) }, { name: 'Later', number: true, value: (s) => String(s.Later) },
   ], all)));
   return listPage({
-    title: 'Work', lead: 'What is still to be done, when, and why it failed.', query, command: 'work list', caption: 'Work', noun: 'item', nouns: 'items', none: 'There is no such work to do.', nodes: [card('By age', summary.box)],
+    title: 'Work', lead: 'What is still to be done, when, and why it failed.', query, command: 'work list', caption: 'Work', noun: 'item', nouns: 'items', none: 'There is no such work.', nodes: [card('By age', summary.box)],
     fields: [choice('kind', 'Kind', 'ingest', 'confirm', 'settle', 'deliver', 'expire'), ...[['due', 'Due'], ['failing', 'Failing'], ['leased', 'Leased']].map(([name, label]) => ({ name, label, options: [['', 'All'], ['true', 'Only']] })), { name: 'tenant', label: 'Tenant (ID or e-mail)' }],
     columns: [
       { name: 'Item', head: true, loose: true, value: (w) => `${w.Kind} ${w.ID}` }, { name: 'Due', value: (w) => time(w.DueAt) }, { name: 'Tenant', value: (w) => w.TenantName || '—' }, { name: 'Failures', number: true, value: (w) => String(w.Attempts) }, { name: 'Last error', wide: true, value: (w) => w.LastError || '—' },

@@ -18,7 +18,7 @@ export function login(_, { next, note }, { signedIn }) {
   const f = form([
     name,
     { name: 'password', label: 'Password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' },
-    { name: 'code', label: 'Code', required: true, maxlength: 6, inputmode: 'numeric', autocomplete: 'one-time-code', spellcheck: 'false', hint: 'Six digits of your authenticator.' },
+    { name: 'code', label: 'Code', required: true, maxlength: 6, inputmode: 'numeric', autocomplete: 'one-time-code', spellcheck: 'false', hint: 'Six digits from your authenticator.' },
   ], 'Log in', async (v) => {
     await post('/login', v);
     await signedIn(next);
@@ -32,7 +32,7 @@ export function setUp() {
   const place = h('div', { class: 'stack' });
   place.append(form([
     name,
-    { name: 'code', label: 'Set-up code', required: true, maxlength: 43, autocomplete: 'off', spellcheck: 'false', hint: 'From whoever made your account. Valid for a day, until your first login.' },
+    { name: 'code', label: 'Set-up code', required: true, maxlength: 43, autocomplete: 'off', spellcheck: 'false', hint: 'From the operator who created your account. Valid for a day, until your first login.' },
     { name: 'password', label: 'New password', type: 'password', required: true, minlength: 12, maxlength: 128, autocomplete: 'new-password', hint: 'At least 12 characters.' },
   ], 'Set up', async (v) => {
     const { secret, qrCode } = await post('/setup', v);

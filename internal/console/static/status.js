@@ -28,5 +28,5 @@ export function overview() {
       { name: 'More', value: (l) => place(l.look) },
     ], s.lines)),
   ], { rows: 12 });
-  return { title: 'Status', nodes: [pageHead('Status', { lead: 'How the service is now. What needs somebody says where to look.', actions: [refreshButton(r.reload)] }), r.box] };
+  return { title: 'Status', nodes: [pageHead('Status', { lead: 'The state of the service now. Each line that needs attention says where to look.', actions: [refreshButton(r.reload)] }), r.box] };
 }

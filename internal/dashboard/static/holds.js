@@ -10,7 +10,7 @@ import { announce, button } from './ui.js';
 export function holdButton(path, a, reload) {
   return button('Hold money…', async () => {
     const yes = await asked({
-      title: 'Hold money?', label: 'Hold', text: `It stays in the balance of ${a.AccountRef}, and no payout takes it until it is released.`,
+      title: 'Hold money?', label: 'Hold', text: `It stays in the balance of ${a.AccountRef}, and no payout can use it until it is released.`,
       fields: [
         sumField, { name: 'reason', label: 'Reason', required: true, maxlength: 140, autocomplete: 'off', hint: 'Kept with the hold.' },
         { name: 'until', label: 'Last day', type: 'date', hint: 'It ends by itself at the end of that day in Lagos. Empty: when it is released.' },
@@ -27,7 +27,7 @@ export function releaseButton(x, reload) {
   return button('Release…', async () => {
     const back = x.source === 'refund' ? ' You then keep it; it does not go back to its sender.' : '';
     const yes = await confirmed({
-      title: `Release ${naira(x.amount)}?`, text: `Payouts can take it again, also those that wait for it.${back} Why it is held: ${x.reason}`, label: 'Release', danger: false,
+      title: `Release ${naira(x.amount)}?`, text: `Payouts can use it again, including those that wait for it.${back} Why it is held: ${x.reason}`, label: 'Release', danger: false,
       act: () => once(`/auth/holds/${segment(x.id)}/release`, {}),
     });
     if (yes) await done(reload, `${naira(x.amount)} is released.`);

@@ -41,7 +41,7 @@ const codeField = { name: 'code', label: 'Code', required: true, maxlength: 64, 
 function setUp(place, settle) {
   return [
     h('p', null, badge('off'), ' A login asks for your password alone.'),
-    h('p', { class: 'dim' }, 'With a second factor it also asks for a code of an authenticator app on your phone, such as Aegis, Google Authenticator or 1Password.'),
+    h('p', { class: 'dim' }, 'With a second factor it also asks for a code from an authenticator app on your phone, such as Aegis, Google Authenticator or 1Password.'),
     form([{ name: 'password', label: 'Your password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' }], 'Set up', async (v) => {
       const given = await post('/auth/totp', v);
       place.replaceChildren(...confirm(given, settle));

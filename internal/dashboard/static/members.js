@@ -115,7 +115,7 @@ function required(session) {
         const yes = await confirmed({
           title: now ? 'No longer require a second factor?' : 'Require a second factor?', danger: now, label: now ? 'No longer require it' : 'Require it',
           text: now ? 'Anyone who has one can then turn it off.'
-            : `Owner and finance without one can do nothing else until they have set one up${session.member.totp ? '' : ': that includes you'}. API keys go on working.`,
+            : `Owner and finance without one can do nothing else until they have set one up${session.member.totp ? '' : ': that includes you'}. API keys keep working.`,
           act: () => post('/auth/totp-required', { required: !now }),
         });
         if (!yes) return;

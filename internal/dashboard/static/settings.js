@@ -64,7 +64,7 @@ function webhookURL(session) {
 function secret() {
   const place = h('div', { class: 'stack rule' });
   const shown = () => place.replaceChildren(
-    h('p', null, 'Events are signed with a secret. ', dim('It is made with the first webhook URL, or the first time that it is shown here.')),
+    h('p', null, 'Events are signed with a secret. ', dim('It is created with the first webhook URL, or the first time it is shown here.')),
     h('div', { class: 'actions' }, button('Show signing secret', async () => {
       const { webhookSecret } = await post('/auth/webhook-secret');
       const hide = button('Hide', async () => {
@@ -86,7 +86,7 @@ function events({ events: chosen, available, logAll }, session) {
       h('input', { type: 'checkbox', name, checked: chosen.includes(name), disabled: name === always }),
       h('span', null, code(name), ' ', h('br'), dim(eventNames[name] ?? '', name === always && ' Always sent.'))))),
   h('fieldset', null, h('legend', null, 'Log of events'), h('label', { class: 'check' }, h('input', { type: 'checkbox', name: 'logAll', checked: logAll }),
-    h('span', null, 'Keep every event, also those that go to no URL', h('br'), dim('Your programs read them in order by ', code('GET /v1/events'), '. From now on.')))),
+    h('span', null, 'Keep every event, including those that go to no URL', h('br'), dim('Your programs read them in order by ', code('GET /v1/events'), '. From now on.')))),
   h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'button main' }, 'Save events')));
   f.addEventListener('submit', (e) => {
     e.preventDefault();

@@ -299,7 +299,7 @@ test('what is held is summed up, found by its source, and released; a system acc
   await decided(page, 'Release', undefined, page.getByRole('row', { name: 'a deposit' }));
   await all.getByText('₦1,200.50').waitFor();
   await page.getByLabel('Source').selectOption('recall');
-  await page.getByText('Nothing of this is held.').waitFor();
+  await page.getByText('No such money is held.').waitFor();
   assert.equal((await t.call('GET', '/v1/accounts/shop-1/balance')).held, '1200.50');
 
   await go(page, '/balance');
