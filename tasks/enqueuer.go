@@ -24,12 +24,12 @@ import (
 
 const (
 	enqueueTimeout = time.Second
-	// silence is how long nothing is enqueued after Redis failed: it is asked seldom while it is
-	// away.
+	// silence is how long nothing is enqueued after Redis failed, so that it is tried only rarely
+	// while it is away.
 	silence = time.Second
 	// maxWaiting bounds the items of a queue that wait for Redis in this process.
 	maxWaiting = 50_000
-	// slowPause is how long items for a slow queue wait for company.
+	// slowPause is how long items for a slow queue wait for others.
 	slowPause = 20 * time.Millisecond
 )
 
@@ -39,13 +39,13 @@ type Enqueuer struct {
 	client *asynq.Client
 	clock  clock.Clock
 	log    *slog.Logger
-	quiet  atomic.Int64 // unix nanoseconds until which Redis is taken for gone
+	quiet  atomic.Int64 // unix nanoseconds until which Redis is assumed to be away
 	lost   atomic.Int64
 	lines  map[string]*line // by queue
 	ended  sync.WaitGroup
 }
 
-// line is what waits to be enqueued into one queue.
+// line holds the items that wait to be enqueued into one queue.
 type line struct {
 	mu     sync.Mutex
 	moved  *sync.Cond // something was taken or enqueued, or the line is closed
@@ -55,8 +55,8 @@ type line struct {
 	closed bool
 }
 
-// NewEnqueuer enqueues through the given Redis, now or later by the given clock. Close it to finish
-// what waits.
+// NewEnqueuer returns an enqueuer that uses the given Redis and clock. Close it to finish what
+// waits.
 func NewEnqueuer(r redis.UniversalClient, c clock.Clock, log *slog.Logger) *Enqueuer {
 	e := &Enqueuer{client: asynq.NewClientFromRedisClient(r), clock: c, log: log, lines: map[string]*line{}}
 	for _, k := range Kinds {
@@ -126,7 +126,7 @@ func (e *Enqueuer) push(k Kind, queue string, items []work.Item) {
 	}
 }
 
-// Flush waits until all that Enqueue was given has been tried.
+// Flush waits until everything passed to Enqueue has been tried.
 func (e *Enqueuer) Flush() {
 	for _, l := range e.lines {
 		l.mu.Lock()
@@ -137,7 +137,7 @@ func (e *Enqueuer) Flush() {
 	}
 }
 
-// run enqueues what comes into a line, until that is closed and empty.
+// run enqueues the items of a line until it is closed and empty.
 func (e *Enqueuer) run(k Kind, queue string, l *line) {
 	slow := queue != string(k)
 	for {
@@ -168,7 +168,8 @@ func (e *Enqueuer) run(k Kind, queue string, l *line) {
 	}
 }
 
-// together makes tasks of the items that are due in the same second: asynq knows no finer.
+// together makes one task of items that are due in the same second, the resolution of asynq's
+// times.
 func (e *Enqueuer) together(k Kind, items []work.Item) {
 	now := e.clock.Now()
 	bySecond := map[int64][]work.Item{}
@@ -179,7 +180,7 @@ func (e *Enqueuer) together(k Kind, items []work.Item) {
 		}
 		bySecond[second] = append(bySecond[second], m)
 	}
-	for _, second := range slices.Sorted(maps.Keys(bySecond)) { // what is due now, first
+	for _, second := range slices.Sorted(maps.Keys(bySecond)) { // what is due now comes first
 		for chunk := range slices.Chunk(bySecond[second], Specs[k].MaxIDs) {
 			at := time.Time{}
 			if second > 0 {
@@ -189,7 +190,7 @@ func (e *Enqueuer) together(k Kind, items []work.Item) {
 			if len(chunk) == 1 || !errors.Is(err, asynq.ErrTaskIDConflict) {
 				continue
 			}
-			// there is a task of that name already; the others must not miss theirs for it
+			// there is a task of that name already; the others must still get theirs
 			for _, m := range chunk {
 				_ = e.enqueueTask(string(k), taskID(k, m), at, m)
 			}
@@ -198,7 +199,7 @@ func (e *Enqueuer) together(k Kind, items []work.Item) {
 }
 
 // Alone enqueues one item as a task of its own, and waits for Redis, so that its next retry and its
-// error stand by themselves.
+// error are shown separately.
 func (e *Enqueuer) Alone(m work.Item) {
 	at := m.DueAt
 	if !at.After(e.clock.Now()) {
@@ -208,8 +209,8 @@ func (e *Enqueuer) Alone(m work.Item) {
 }
 
 // Sweep enqueues items of a kind that were found overdue, to be worked on at once, in full tasks,
-// and waits for Redis. The tasks' ids are of the round of the sweep: those of before may still be
-// taken by tasks that are wedged or archived.
+// and waits for Redis. The tasks' ids contain the round of the sweep, since earlier ids may still
+// be taken by tasks that are wedged or archived.
 func (e *Enqueuer) Sweep(k Kind, items []work.Item, round time.Time) {
 	for chunk := range slices.Chunk(items, Specs[k].MaxIDs) {
 		name := fmt.Sprintf("%s:%s:swept-%d", k, chunk[0].ID, round.UnixMilli())
@@ -230,9 +231,9 @@ func (e *Enqueuer) byTenant(k Kind, items []work.Item) {
 	}
 }
 
-// taskID names the task of a row for a time; a second one for the same time is no new task. It
-// stays taken while the task is pending, retried or archived, so each due time has an id of its
-// own.
+// taskID returns the id of a row's task for a time; a second one for the same time is not a new
+// task. An id stays taken while its task is pending, retried or archived, so each due time has an
+// id of its own.
 func taskID(k Kind, m work.Item) string {
 	if m.DueAt.IsZero() {
 		return fmt.Sprintf("%s:%s", k, m.ID)
@@ -240,8 +241,8 @@ func taskID(k Kind, m work.Item) string {
 	return fmt.Sprintf("%s:%s:%d", k, m.ID, m.DueAt.UnixMilli())
 }
 
-// NextSecond is the first whole second at or after t. asynq keeps times to the second and cuts the
-// rest off, so a task would come a moment before its row is due, and for nothing.
+// NextSecond is the first whole second at or after t. asynq truncates times to the second, so
+// otherwise a task would run a moment before its row is due, and for nothing.
 func NextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(time.Second) }
 
 func (e *Enqueuer) enqueueTask(queue, name string, at time.Time, items ...work.Item) error {

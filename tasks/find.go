@@ -16,7 +16,7 @@ const (
 	findLimit = 10_000 // tasks of a state
 )
 
-// Found is a task as it stands in the queue.
+// Found is a task as it is in the queue.
 type Found struct {
 	ID        string     // asynq's
 	State     string     // active, pending, scheduled, retry or archived
@@ -26,9 +26,9 @@ type Found struct {
 	Items     int // that it carries
 }
 
-// Find returns the tasks that carry an item. It reads at most 10,000 tasks of each state; all tells
-// whether there were no more. For operators: the item's row says what is to be done, and the sweep
-// enqueues one that has no task.
+// Find returns the tasks that carry an item. It reads at most 10,000 tasks of each state; all
+// reports whether these were all. For operators: the item's row says what is to be done, and the
+// sweep enqueues items without a task.
 func Find(r redis.UniversalClient, k Kind, id uuid.UUID) (found []Found, all bool, err error) {
 	in := asynq.NewInspectorFromRedisClient(r)
 	all = true

@@ -3,7 +3,7 @@
 //
 // A task only starts work at the right time: it carries the ids of items, and the item says whether
 // the work is still due. The sweep replaces a task that is lost; an additional one changes nothing.
-// Each kind has a queue of its own name, and a slow one for what goes beyond a tenant's share.
+// Each kind has a queue of its own name, and a slow queue for what exceeds a tenant's share.
 package tasks
 
 import (
@@ -30,36 +30,36 @@ const (
 	Expire  = work.Expire
 )
 
-// Kinds lists them all, in the order of a payment's way.
+// Kinds lists them all, in the order in which a payment passes through them.
 var Kinds = work.Kinds
 
-// Spec is what holds for every task of a kind.
+// Spec has the rules for all tasks of a kind.
 type Spec struct {
 	Concurrency int           // items at work at once in one process, unless --queues says otherwise
-	Room        int           // items taken up for each of these; others are left to other processes
+	Room        int           // items admitted for each of these; the rest is left to other processes
 	Timeout     time.Duration // of one run; the handler's context ends then
 	MaxRetry    int           // after that the task is archived, and the sweep enqueues the item anew
 	MaxIDs      int           // rows in one task; a row that is due again is a task of its own
-	IdlePoll    time.Duration // how long a queue that has been empty for a while is not looked at
-	DelayedPoll time.Duration // how often a task whose time has come is looked for
+	IdlePoll    time.Duration // how long a queue that has been empty for a while is not polled
+	DelayedPoll time.Duration // how often scheduled tasks are checked for being due
 }
 
-// Specs are the kinds' rules. An idle worker asks Redis for some 40 commands a second with them,
-// and a payment that comes then waits an eighth of a second at most until it is posted, and as long
-// until it is delivered. MaxRetry is never 0: a task whose dequeue was lost would be archived
-// without having run.
+// Specs are the kinds' rules. With them an idle worker sends Redis some 40 commands a second, and a
+// payment that comes then waits an eighth of a second at most until it is posted, and as long until
+// it is delivered. MaxRetry is never 0: a task whose dequeue was lost would be archived without
+// having run.
 var Specs = map[Kind]Spec{
-	// Concurrency: enough for a full batch to be collected while one is written (with 256, twice as
-	// many batches were written); whoever comes waits for both.
+	// Concurrency: enough to collect a full batch while one is written (with 256, twice as many
+	// batches were written); a new item waits for both.
 	Ingest: {Concurrency: 512, Room: 2, Timeout: 30 * time.Second, MaxRetry: 20, MaxIDs: 100, IdlePoll: 125 * time.Millisecond, DelayedPoll: 5 * time.Second},
-	// Concurrency: the bank answers so many calls a second, and an item that waits for its turn
-	// with its lease taken would lose it.
+	// Concurrency: enough calls at once for a bank that answers after 200 ms (docs/scale.md); more
+	// would only wait for their turn.
 	Confirm: {Concurrency: 384, Room: 2, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 100, IdlePoll: 500 * time.Millisecond, DelayedPoll: time.Second},
-	// Concurrency: as for Confirm. Room: more, as the bank takes few a second, and what a tenant
-	// has no room for waits behind what others have not. MaxIDs: as for Deliver.
+	// Concurrency: as for Confirm. Room: more, as the bank accepts few a second, and items for
+	// which a tenant has no room wait behind those of others. MaxIDs: as for Deliver.
 	Settle: {Concurrency: 64, Room: 8, Timeout: 3 * time.Minute, MaxRetry: 100, MaxIDs: 16, IdlePoll: 333 * time.Millisecond, DelayedPoll: time.Second},
-	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, though
-	// not the rows beside it.
+	// MaxIDs: few, as a slow row keeps its task's place in the queue server until it ends, although
+	// not the other rows of the task.
 	Deliver: {Concurrency: 256, Room: 4, Timeout: 60 * time.Second, MaxRetry: 20, MaxIDs: 16, IdlePoll: 125 * time.Millisecond, DelayedPoll: 2 * time.Second},
 	Expire:  {Concurrency: 4, Room: 8, Timeout: 60 * time.Second, MaxRetry: 100, MaxIDs: 1, IdlePoll: time.Second, DelayedPoll: 5 * time.Second},
 }
@@ -71,7 +71,7 @@ const (
 	SlowDelayedPoll = 30 * time.Second
 )
 
-// SlowQueue names the queue for what goes beyond a tenant's share.
+// SlowQueue names the queue for what exceeds a tenant's share.
 func SlowQueue(k Kind) string { return string(k) + ":slow" }
 
 // Queues are the names of a kind's queues.
@@ -88,10 +88,10 @@ func Concurrency(k Kind, queues map[Kind]int) int {
 	return n
 }
 
-// payload is what a task carries: ids only, since it stands in Redis and in the dashboard.
+// payload is what a task carries: ids only, since it is visible in Redis and in the dashboard.
 type payload struct {
 	IDs     []uuid.UUID `json:"ids"`
-	Tenants []uuid.UUID `json:"tenants,omitempty"` // of each; none: of no item is the tenant known
+	Tenants []uuid.UUID `json:"tenants,omitempty"` // of each item; empty: no item's tenant is known
 }
 
 // Items reads the items that a task is about.
@@ -110,8 +110,8 @@ func Items(t *asynq.Task) ([]work.Item, error) {
 	return items, nil
 }
 
-// Trace is the traceparent of a task of one row, "" when there is none. The row has it too, and is
-// what counts.
+// Trace is the traceparent of a task of one row, "" if there is none. The row has it too, and takes
+// precedence.
 func Trace(t *asynq.Task) string { return t.Headers()[trace.Header] }
 
 // newTask makes the task of items. The traceparent is for one item; of many, each row has its own.

@@ -12,8 +12,8 @@ import (
 // several, one archives a partition.
 const archiveEvery = 10 * time.Minute
 
-// archiveOld archives what is due, at the start and from then on. It goes beside the sweep: a large
-// partition may take an hour.
+// archiveOld archives what is due, at the start and from then on. It runs concurrently with the
+// sweep: a large partition may take an hour.
 func (w *Workers) archiveOld(ctx context.Context) {
 	run := func() {
 		if err := w.Archive.Run(ctx); err != nil && ctx.Err() == nil {

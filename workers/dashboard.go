@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// dashboardPolicy keeps the page from reaching any other host: it asks one for fonts, and does
-// without.
+// dashboardPolicy keeps the page from reaching any other host; it works without the fonts that it
+// requests from one.
 const dashboardPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"font-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'self'"
 

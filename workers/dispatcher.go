@@ -17,41 +17,41 @@ import (
 	"ajo/tasks"
 )
 
-// slotsAhead: a tenant has no more slots than so many times those that it leaves free.
+// slotsAhead: a tenant has at most this many times the slots that it leaves free.
 const slotsAhead = 7
 
-// errNoSlot is why an item comes back later though nothing was wrong with it.
+// errNoSlot is why an item comes back later although nothing was wrong with it.
 var errNoSlot = errors.New("as many items as this process may work on were under way")
 
-// dispatcher shares what this process does of a kind of work among the tenants.
+// dispatcher shares this process's capacity for a kind of work among the tenants.
 //
-// An item is taken up where there is room, waits for a slot, and is worked on. Slots are given to
-// the tenants in turn, and one tenant leaves an eighth of those free that it could have; of the
-// room it takes no more than it leaves. So whoever comes finds a slot, or has the next that comes
-// free, however much others have to do, and whoever is alone has nearly all. What finds no room
-// goes to the kind's slow queue, and so does all that comes for that tenant until the queue has
-// been worked off: a tenant's items keep their order, roughly.
+// An item is admitted if there is room, waits for a slot, and is worked on. Slots are given to the
+// tenants in turn, and a tenant leaves an eighth of the slots that it could have free; it takes at
+// most half of the room. So a new tenant finds a slot, or gets the next one that becomes free,
+// however much others have to do, and a tenant that is alone gets nearly all. Items without room go
+// to the kind's slow queue, and so do all further items of that tenant until the queue is worked
+// off: a tenant's items roughly keep their order.
 type dispatcher struct {
 	kind  tasks.Kind
 	work  bulk
 	log   *slog.Logger
-	tasks [2]int // taken at once from the queue, and from the slow one
+	tasks [2]int // taken at once from the queue, and from the slow queue
 
 	mu      sync.Mutex
 	free    int // slots
-	room    int // for items that are taken up
+	room    int // for items that are admitted
 	tenants map[uuid.UUID]*share
-	turns   []*share // those with items that wait for a slot, the next first
+	turns   []*share // the tenants with items that wait for a slot, the next one first
 	slow    map[uuid.UUID]time.Time
 	roomier chan struct{} // closed when there is more room; nil: nobody waits for it
 	closed  bool
 	next    *semaphore.Weighted // the task of the slow queue that waits for room
 }
 
-// share is what a tenant has of a dispatcher.
+// share is a tenant's share of a dispatcher.
 type share struct {
-	taken   int // items taken up, of which
-	atWork  int // … so many have a slot
+	taken   int // admitted items, of which
+	atWork  int // … this many have a slot
 	waiting []*waiter
 }
 
@@ -61,9 +61,9 @@ type waiter struct {
 	ready     chan struct{} // got has grown, or the dispatcher is closed
 }
 
-// newDispatcher takes as many tasks of the queue as there may be items without full tasks: what
-// there is no room for goes to the slow queue, which waits. Of that it takes full tasks for all
-// slots, and one that waits; others are left to other processes.
+// newDispatcher takes as many tasks from the queue as there may be items, since tasks need not be
+// full: items without room go to the slow queue, which waits. From the slow queue it takes full
+// tasks for all slots, and one that waits; the rest is left to other processes.
 func newDispatcher(k tasks.Kind, slots int, work bulk, log *slog.Logger) *dispatcher {
 	spec := tasks.Specs[k]
 	room := spec.Room * slots
@@ -83,7 +83,7 @@ func (d *dispatcher) share(tenant uuid.UUID) *share {
 	return s
 }
 
-// enter takes up as many of a tenant's n items as there is room for.
+// enter admits as many of a tenant's n items as there is room for.
 func (d *dispatcher) enter(tenant uuid.UUID, n int) int {
 	s := d.share(tenant)
 	n = max(0, min(n, (d.room-s.taken+1)/2))
@@ -99,7 +99,7 @@ func (d *dispatcher) forget(tenant uuid.UUID, s *share) {
 	}
 }
 
-// admit takes up as many of n items as there is room for; the others go to the slow queue.
+// admit admits as many of n items as there is room for; the others go to the slow queue.
 func (d *dispatcher) admit(tenant uuid.UUID, n int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,7 +142,7 @@ func (d *dispatcher) await(ctx context.Context, tenant uuid.UUID, n int) (int, e
 	}
 }
 
-// do works on items that were taken up, as they get slots, and calls done for each.
+// do works on admitted items as they get slots, and calls done for each.
 func (d *dispatcher) do(ctx context.Context, tenant uuid.UUID, items []taskItem, done func(i int, err error)) {
 	if tenant != uuid.Nil {
 		ctx = provider.ForTenant(ctx, tenant)
@@ -184,8 +184,7 @@ func (d *dispatcher) do(ctx context.Context, tenant uuid.UUID, items []taskItem,
 	}
 }
 
-// doSlow is do for a task of the slow queue, whose items wait until there is room for them, one
-// task after the other.
+// doSlow is do for a task of the slow queue, whose items wait for room, one task after the other.
 func (d *dispatcher) doSlow(ctx context.Context, tenant uuid.UUID, items []taskItem, done func(i int, err error)) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -212,7 +211,7 @@ type taskItem struct {
 	id uuid.UUID
 }
 
-// queue lets n items that were taken up wait for slots.
+// queue makes n admitted items wait for slots.
 func (d *dispatcher) queue(tenant uuid.UUID, n int) *waiter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -226,8 +225,8 @@ func (d *dispatcher) queue(tenant uuid.UUID, n int) *waiter {
 	return w
 }
 
-// granted waits until a waiter has slots, and returns how many. An error is for all the rest of
-// its items, which are not taken up any more.
+// granted waits until a waiter has slots, and returns how many. An error applies to all its
+// remaining items, which are no longer admitted.
 func (d *dispatcher) granted(ctx context.Context, tenant uuid.UUID, w *waiter) (int, error) {
 	var err error
 	for {

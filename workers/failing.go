@@ -13,13 +13,13 @@ import (
 const (
 	// failingLong is how long an endpoint has been failing when its tenant is mailed.
 	failingLong = time.Hour
-	// mailedFor is how long it is not mailed again about the same URL.
+	// mailedFor is how long the tenant gets no other e-mail about the same URL.
 	mailedFor = 24 * time.Hour
 )
 
-// mailFailing mails the tenants whose endpoints have been failing for an hour. Who has been mailed
-// stands in Redis: of all workers one mails, and if Redis loses it, a second mail on a day is all
-// that comes of it.
+// mailFailing mails the tenants whose endpoints have been failing for an hour. Redis has who was
+// mailed, so that only one of all workers mails; if Redis loses that, the only consequence is a
+// second e-mail on one day.
 func (w *Workers) mailFailing(ctx context.Context) {
 	if w.Tenants == nil {
 		return

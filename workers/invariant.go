@@ -17,8 +17,8 @@ const (
 	checkShown = 20
 )
 
-// check looks every minute whether the books hold, as far as that can be seen cheaply
-// ([invariant.Light]). Every worker does, since the figures are its own process's.
+// check runs the cheap checks of the books every minute ([invariant.Light]). Every worker does so,
+// since the figures belong to its own process.
 func (w *Workers) check(ctx context.Context) {
 	w.checkOnce(ctx)
 	clock.Every(ctx, checkEvery, func() { w.checkOnce(ctx) })

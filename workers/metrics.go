@@ -33,7 +33,7 @@ func outcome(ctx context.Context, err error) metrics.Outcome {
 		return metrics.Done
 	case retry.IsExhausted(err):
 		return metrics.Exhausted
-	case !isFailure(err), ctx.Err() != nil: // handed back, it is due as before
+	case !isFailure(err), ctx.Err() != nil: // handed back: it is still due
 		return metrics.Later
 	}
 	return metrics.Failed

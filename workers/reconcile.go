@@ -9,7 +9,7 @@ import (
 )
 
 // reconcilePoll is how often a worker checks whether a reconciliation is due: a run that failed is
-// done again that soon.
+// repeated that soon.
 const reconcilePoll = time.Minute
 
 // repeat runs a check of what is due at the start, so that what was missed while everything was
@@ -19,7 +19,7 @@ func (w *Workers) repeat(ctx context.Context, every time.Duration, check func(co
 	clock.Every(ctx, min(every, reconcilePoll), func() { check(ctx) })
 }
 
-// reconcile does the periodic runs that are due, in one of all workers.
+// reconcile does the periodic runs that are due; only one of all workers does a run.
 func (w *Workers) reconcile(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		_, _, again, err := w.Reconciler.RunDue(ctx, w.ReconcileEvery, w.ReconcileWindow)
@@ -28,8 +28,8 @@ func (w *Workers) reconcile(ctx context.Context) {
 	}
 }
 
-// reconcileDaily does the run of the day, in one of all workers. It goes beside the periodic ones,
-// which do not wait for it.
+// reconcileDaily does the run of the day; only one of all workers does it. The periodic runs do not
+// wait for it.
 func (w *Workers) reconcileDaily(ctx context.Context) {
 	_, _, err := w.Reconciler.RunDaily(ctx, w.ReconcileBack)
 	w.reconciled(ctx, err)

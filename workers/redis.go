@@ -20,7 +20,7 @@ const asynqQueues = "asynq:queues"
 
 // nameQueues registers all queues with asynq, whose client does so once in a process's life: after
 // FLUSHALL the dashboard would show none, and no queue's age could be read. A failure is not
-// logged: the next sweep repeats it. A Redis that refuses it for want of memory gets room.
+// logged: the next sweep repeats it. If Redis refuses it because it is full, makeRoom is called.
 func (w *Workers) nameQueues(ctx context.Context) {
 	var names []any
 	for _, k := range tasks.Kinds {
@@ -33,14 +33,14 @@ func (w *Workers) nameQueues(ctx context.Context) {
 	}
 }
 
-// isFull reports whether Redis refuses what takes memory.
+// isFull reports whether Redis refuses commands that need memory.
 func isFull(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "OOM ")
 }
 
-// makeRoom removes tasks from a Redis that is full: those that are not due, and without any those
-// that wait. No worker could take one out, as Redis refuses the dequeue too, so it would stay full
-// for ever. The sweep enqueues their items when they are due, a page at a time.
+// makeRoom removes tasks from a Redis that is full: those that are not due or, if there are none,
+// those that wait. No worker could remove them, since Redis refuses the dequeue too, so it would
+// stay full. The sweep enqueues their items when they are due, a page at a time.
 func (w *Workers) makeRoom(why error) {
 	in := asynq.NewInspectorFromRedisClient(w.Redis)
 	removed := 0
@@ -48,7 +48,7 @@ func (w *Workers) makeRoom(why error) {
 		for _, k := range tasks.Kinds {
 			for _, queue := range tasks.Queues(k) {
 				for _, remove := range list {
-					n, _ := remove(queue) // the next sweep goes on
+					n, _ := remove(queue) // the next sweep continues
 					removed += n
 				}
 			}
@@ -100,7 +100,7 @@ func pauseInOutage(ctx context.Context, err error) {
 // busyFor is how long a queue is polled at the full rate after its last task.
 const busyFor = 2 * time.Second
 
-// idlePolling is the hook that polls idle queues seldom and busy ones often. asynq itself has one
+// idlePolling is the hook that polls idle queues rarely and busy ones often. asynq itself has one
 // interval for all queues, and cannot block until there is a task. The hook recognizes asynq's
 // dequeue script by its first two keys: the list of pending tasks, and the flag of a paused queue.
 // The script that reads a queue's figures has the same first key, but not the second.

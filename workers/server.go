@@ -42,11 +42,11 @@ const (
 	// pollEvery is how often a queue that was not empty just now is polled; one at rest is left
 	// alone for longer (see idlePolling).
 	pollEvery = 10 * time.Millisecond
-	// longer than a call of a tenant's endpoint or of the bank may take, but for a payout: if its
-	// call is cut off, it is checked by its reference
+	// longer than a call of a tenant's endpoint or of the bank may take, except for a payout: if
+	// its call is cut off, the bank is asked by its reference
 	stopTimeout = 20 * time.Second
-	// unwindTimeout is for handlers whose task was handed back after stopTimeout: their context has
-	// ended, and so do they.
+	// unwindTimeout is how long handlers whose task was handed back after stopTimeout may take to
+	// end: their context has ended.
 	unwindTimeout = 5 * time.Second
 	// unexpectedDelay is the gap after an error that carries no time of its own (a lost database, a
 	// bug).
@@ -94,11 +94,11 @@ type Options struct {
 // that nothing tries again by itself; nil that nothing is left to do now.
 type handler func(ctx context.Context, id uuid.UUID) error
 
-// bulk does the work on the rows of a task, and calls done for each as it ends, with what a
-// [handler] would return.
+// bulk does the work on the rows of a task, and calls done for each as it ends, with the error that
+// a [handler] would return.
 type bulk func(ctx context.Context, ids []uuid.UUID, done func(i int, err error))
 
-// each works on the rows side by side, so that their writes share commits.
+// each works on the rows concurrently, so that their writes share commits.
 func each(h handler) bulk {
 	return func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
 		sideBySide(len(ids), func(i int) error { return h(ctx, ids[i]) }, done)
@@ -132,7 +132,7 @@ type Workers struct {
 	servers     []*asynq.Server
 	dispatchers []*dispatcher
 	stop        context.CancelFunc
-	beside      sync.WaitGroup // what runs beside the servers
+	beside      sync.WaitGroup // what runs besides the servers
 
 	mu      sync.Mutex
 	ended   bool // no handler begins any more
@@ -182,7 +182,7 @@ func Start(o Options) (*Workers, error) {
 	return w, nil
 }
 
-// work is what is done with the rows of a kind.
+// work returns the function that does the work of a kind.
 func (w *Workers) work(k tasks.Kind) bulk {
 	switch k {
 	case tasks.Confirm: // asks the bank about a posted payment
@@ -212,7 +212,7 @@ func (w *Workers) work(k tasks.Kind) bulk {
 // unwindTimeout.
 func (w *Workers) Stop() {
 	w.stop()
-	w.eachServer((*asynq.Server).Stop) // all stop taking tasks first, and then drain side by side
+	w.eachServer((*asynq.Server).Stop) // all stop taking tasks first, and then drain concurrently
 	for _, d := range w.dispatchers {
 		d.close()
 	}
@@ -238,9 +238,9 @@ func (w *Workers) eachServer(do func(*asynq.Server)) {
 	all.Wait()
 }
 
-// begin counts a handler in, and is false once all must have ended. asynq hands a task back to its
-// queue while the handler still runs, with its context at an end; the next worker may have the row
-// before this one has let go of it, which its lease makes harmless.
+// begin registers a handler; false: no handler may begin any more. asynq hands a task back to its
+// queue while the handler still runs, with its context ended; another worker may get the row before
+// this one lets go of it, which the lease makes harmless.
 func (w *Workers) begin() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -250,7 +250,7 @@ func (w *Workers) begin() bool {
 	return !w.ended
 }
 
-// server is of one of a dispatcher's queues.
+// server returns asynq's server for one of a dispatcher's queues.
 func (w *Workers) server(d *dispatcher, queue string, slow bool) *asynq.Server {
 	concurrency, delayed := d.tasks[0], tasks.Specs[d.kind].DelayedPoll
 	if slow {
@@ -286,7 +286,7 @@ func isFailure(err error) bool {
 
 // handle makes asynq's handler of a dispatcher, for one of its queues. A task of one row hands its
 // error to asynq, so that the dashboard shows it with the time of the next try; of a task of many,
-// or of the slow queue, the rows that are due again are enqueued anew.
+// or of the slow queue, the rows that are due again are enqueued again.
 func (w *Workers) handle(d *dispatcher, slow bool) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		if !w.begin() {
@@ -327,7 +327,7 @@ func (w *Workers) handle(d *dispatcher, slow bool) asynq.Handler {
 	})
 }
 
-// byTenant sorts the items of a task by tenant, in their order.
+// byTenant groups the items of a task by tenant, in their order.
 func byTenant(items []work.Item) map[uuid.UUID][]taskItem {
 	own := make(map[uuid.UUID][]taskItem, 1)
 	for i, m := range items {
@@ -336,7 +336,7 @@ func byTenant(items []work.Item) map[uuid.UUID][]taskItem {
 	return own
 }
 
-// again enqueues a row anew that is due again.
+// again enqueues a row that is due again.
 func (w *Workers) again(ctx context.Context, m work.Item, err error) {
 	m.Traceparent = trace.Parent(ctx)
 	if at, ok := retry.When(err); ok {
@@ -352,9 +352,9 @@ func (w *Workers) again(ctx context.Context, m work.Item, err error) {
 	}
 }
 
-// postponed puts off the work of a row whose handler failed unexpectedly: what always fails waits
-// longer each time, and holds up nobody else. The error is then a [retry.At]. A row that is handed
-// back, or that cannot be put off, is due as before.
+// postponed puts off the work of a row whose handler failed unexpectedly: an item that always fails
+// waits longer each time, and holds up nobody else. The error is then a [retry.At]. A row that is
+// handed back, or that cannot be put off, stays due.
 func (w *Workers) postponed(ctx context.Context, k tasks.Kind, id uuid.UUID, err error) error {
 	if err == nil || !isFailure(err) || errors.Is(err, asynq.SkipRetry) || ctx.Err() != nil {
 		return err

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// watchEvery is how often tenants are looked at that have work in a slow queue.
+	// watchEvery is how often the tenants with work in a slow queue are checked.
 	watchEvery = time.Second
-	// slowSlack is how much later than asynq says a task may have come into a slow queue.
+	// slowSlack is how much later a task may have come into a slow queue than asynq says.
 	slowSlack = 2 * time.Second
-	// slowKept is how long after its last sign the sweep takes a tenant's work to be in a slow
-	// queue: a process that died gives none.
+	// slowKept is for how long after the last sign the sweep assumes that a tenant's work is in a
+	// slow queue, since a process that died gives no more signs.
 	slowKept = 10 * watchEvery
 )
 
-// inSlow lists the tenants whose items of late went to the slow queue, after forgetting those whose
-// items came there longer ago than the oldest has waited.
+// inSlow lists the tenants whose items recently went to the slow queue, after forgetting those
+// whose items went there before the oldest waiting task.
 func (d *dispatcher) inSlow(oldest time.Duration) (tenants []uuid.UUID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +90,7 @@ func (w *Workers) waiting(queue string) (oldest time.Duration, pending int, err 
 	return max(0, info.Latency), info.Pending, nil // below zero: this machine's clock is behind
 }
 
-// spill sends items to the slow queue. What does not get there is found by the sweep.
+// spill sends items to the slow queue. The sweep finds those that do not get there.
 func (w *Workers) spill(k tasks.Kind, tenant uuid.UUID, items []taskItem, traceparent string) {
 	over := make([]work.Item, len(items))
 	for i, p := range items {

@@ -25,12 +25,12 @@ const (
 	// sweepRound is how many intervals make a round, in which an item is enqueued once: a minute,
 	// with the default interval.
 	sweepRound = 4
-	// A tenant has little of a kind if no more of its items than one in sweepShare of a page are
-	// overdue, of so many pages as sweepAhead says.
+	// A tenant has little of a kind if at most 1/sweepShare of a page of its items are overdue,
+	// among the first sweepAhead pages of overdue items.
 	sweepShare = 20
 	sweepAhead = 25
-	// sweepChecks is how often in an interval each worker checks who sweeps, so that another takes
-	// over before long when that one has died.
+	// sweepChecks is how often in an interval each worker checks who sweeps, so that another soon
+	// takes over if that one has died.
 	sweepChecks = 3
 	// sweepPause is the time between two steps while the queues are full.
 	sweepPause = 250 * time.Millisecond
@@ -42,13 +42,13 @@ const (
 	purgeLimit = 5000
 	// purgeTimeout bounds one purge; what is left is removed by the next.
 	purgeTimeout = 5 * time.Minute
-	// mailTimeout bounds the look for members who are to be mailed.
+	// mailTimeout bounds the search for members to be mailed.
 	mailTimeout = 5 * time.Second
 )
 
 // sweep looks for overdue items every SweepEvery, and enqueues them again: after FLUSHALL, a lost
-// enqueue, an ended lease or a "delete" in the dashboard, nothing is missing. It relies on nothing
-// in Redis but the age and length of the queues. Of all workers one sweeps; when it ends or dies,
+// enqueue, an ended lease or a "delete" in the dashboard, nothing is missing. All it needs from
+// Redis is the age and length of the queues. Of all workers one sweeps; when it ends or dies,
 // another does.
 func (w *Workers) sweep(ctx context.Context) {
 	tick, purge := time.NewTicker(w.SweepEvery/sweepChecks), time.NewTicker(purgeEvery)
@@ -82,19 +82,19 @@ type sweeper struct {
 	*Workers
 	id     string
 	found  map[tasks.Kind]found
-	checks int       // that it has led for in a row
-	freed  time.Time // up to which ended leases were looked for
+	checks int       // that it has led in a row
+	freed  time.Time // up to which ended leases were searched for
 }
 
-// found is how far a round has come with a kind: it goes on behind its last item, and the next
+// found is how far a round has come with a kind: it continues after the last item, and the next
 // round begins again at the oldest.
 type found struct {
 	since time.Time // when the round began
 	last  work.Item
-	// Where more is overdue than a page, the tenants with little are looked for first, through all
-	// that is overdue: ahead is how far that has come. big are the others.
+	// If more than a page is overdue, the tenants with little are found first, through all that is
+	// overdue: ahead is how far that search has come. big are the other tenants.
 	ahead work.Item
-	ended bool // there is nothing behind ahead
+	ended bool // there is nothing after ahead
 	big   map[uuid.UUID]bool
 }
 
@@ -144,8 +144,8 @@ func (s *sweeper) run(ctx context.Context) error {
 	}
 }
 
-// enqueueFreed enqueues what a round has passed because it was leased, and whose lease has ended
-// since: its holder has died.
+// enqueueFreed enqueues items that a round has skipped because they were leased, and whose lease
+// has ended since, because the holder died.
 func (s *sweeper) enqueueFreed(ctx context.Context) error {
 	now := s.Clock.Now()
 	var passed []tasks.Kind
@@ -175,8 +175,8 @@ func byKind(items []work.Item) map[tasks.Kind][]work.Item {
 	return all
 }
 
-// leads reports whether this process is the one that sweeps. Where Redis does not say, each may:
-// what several enqueue is done once.
+// leads reports whether this process is the one that sweeps. If Redis does not answer, each process
+// may sweep: work that several enqueue is still done once.
 func (s *sweeper) leads(ctx context.Context) bool {
 	keep := 2*s.SweepEvery/sweepChecks + sweepPause
 	taken, err := s.Redis.SetNX(ctx, leaderKey, s.id, keep).Result()
@@ -256,8 +256,8 @@ func (s *sweeper) enqueue(ctx context.Context, k tasks.Kind, q queue, page []wor
 	return full || !q.room || len(f.big) > 0 && !f.ended, nil
 }
 
-// little goes on through all that is overdue of a kind, and returns what tenants have that have
-// little, in turn.
+// little continues through all overdue items of a kind, and returns those of tenants with little,
+// in turn.
 func (s *sweeper) little(ctx context.Context, f *found, q queue, k tasks.Kind) ([]work.Item, error) {
 	if f.ended || !q.quick {
 		return nil, nil
@@ -286,7 +286,7 @@ func (s *sweeper) little(ctx context.Context, f *found, q queue, k tasks.Kind) (
 	return slices.DeleteFunc(items, func(m work.Item) bool { return f.big[m.TenantID] }), nil
 }
 
-// passed reports whether the look ahead has come to an item or beyond.
+// passed reports whether the search ahead has reached an item.
 func (f *found) passed(m work.Item) bool {
 	if f.ended || !m.DueAt.Equal(f.ahead.DueAt) {
 		return f.ended || m.DueAt.Before(f.ahead.DueAt)
@@ -294,7 +294,7 @@ func (f *found) passed(m work.Item) bool {
 	return pg.CompareIDs(m.ID, f.ahead.ID) <= 0
 }
 
-// queue is what a sweep knows of a kind before it looks for overdue items.
+// queue is what a sweep knows about a kind before it searches for overdue items.
 type queue struct {
 	span   work.Span
 	room   bool        // the queues are short of work
@@ -303,8 +303,8 @@ type queue struct {
 	slow   []uuid.UUID // tenants in the slow queue
 }
 
-// look asks how much waits of a kind. Items may stand behind the oldest task of the slow queue, so
-// only what is older counts as overdue, but for tenants with little.
+// look reads how much of a kind waits. Items may be behind the oldest task of the slow queue, so
+// only older ones count as overdue, except those of tenants with little.
 func (s *sweeper) look(ctx context.Context, k tasks.Kind) queue {
 	before, waiting := s.overdue(string(k))
 	slowBefore, slowWaiting := s.overdue(tasks.SlowQueue(k))
@@ -328,9 +328,9 @@ func (s *sweeper) look(ctx context.Context, k tasks.Kind) queue {
 func (w *Workers) page() int { return cmp.Or(w.SweepPage, sweepPage) }
 
 // overdue is the due time before which an item in a queue counts as overdue, and how many tasks
-// wait there. The time leaves half an interval for a task to be picked up and done, and as much as
-// the oldest waiting task of the queue has waited, since the item's own may stand behind that one.
-// With Redis away or empty that is nothing, and all that is due is enqueued.
+// wait there. The time leaves half an interval for a task to be picked up and done, and as long as
+// the oldest waiting task of the queue has waited, since the item's own task may be behind it. If
+// Redis is away or empty, that is nothing, and everything due is enqueued.
 func (w *Workers) overdue(queue string) (before time.Time, waiting int) {
 	before = w.Clock.Now().Add(-w.SweepEvery / 2)
 	if oldest, pending, err := w.waiting(queue); err == nil {

@@ -17,29 +17,29 @@ import (
 	"ajo/internal/transfer"
 )
 
-// maxEnded bounds the payouts that are kept until the float is compared. Beyond it the float is
-// only called not comparable.
+// maxEnded bounds the payouts that are kept until the float is compared. If there are more, the
+// float counts as not comparable.
 const maxEnded = 100_000
 
-// transferRow is a transfer as the comparison reads it.
+// transferRow has what the comparison needs of a transfer.
 type transferRow struct {
 	Ref       string
 	AccountID uuid.UUID
 	Status    transfer.Status
 	Ordered   money.Amount
-	// what its debit has taken: another sum than was ordered where a person has found out that the
-	// bank paid it
+	// the sum of its debit: another sum than was ordered if a person has found that the bank paid
+	// that
 	Left          money.Amount
-	Fee           *money.Amount // that the bank takes, as the transfer has it; nil: not known yet
+	Fee           *money.Amount // the bank's charges as the transfer has them; nil: not known yet
 	VAT           *money.Amount
 	StampDuty     *money.Amount
 	Booked        money.Amount // what the books have of the three
-	Short         money.Amount // part of that which the tenant bears, and its account did not have
+	Short         money.Amount // the part that the tenant bears, but its account did not have
 	BankCode      string
 	AccountNumber string
 	Attempts      int
 	SubmittedAt   *time.Time
-	Known         string // what the bank's record says otherwise, and a person has dealt with
+	Known         string // how the bank's record differs, if a person has dealt with it
 	UpdatedAt     time.Time
 }
 
@@ -47,7 +47,7 @@ const payoutColumns = `merchant_tx_ref, account_id, status, amount, coalesce(pai
 	coalesce(booked_fee, 0) + coalesce(booked_taxes, 0), CASE WHEN fee_by_tenant AND reserved_fee IS NULL AND status IN ('success', 'failed', 'refunded')
 		THEN coalesce(booked_fee, 0) + coalesce(booked_taxes, 0) - coalesce(tenant_fee, 0) - coalesce(tenant_taxes, 0) ELSE 0 END, bank_code, account_number, attempt_count, submitted_at, CASE WHEN differs_since IS NULL THEN difference ELSE '' END, updated_at`
 
-// out is what the balances have given for the payout.
+// out is what the payout has taken from the balances.
 func (t *transferRow) out() money.Amount {
 	if t.Attempts > 0 && (t.Status == transfer.Processing || t.Status == transfer.Success) {
 		return t.Left
@@ -55,8 +55,8 @@ func (t *transferRow) out() money.Amount {
 	return money.Zero // not sent, or given back
 }
 
-// bankOut is what the bank has taken from the wallet for a payout whose outcome it knows, its fee
-// aside. A part of it may have come back: the record of that has the sum which came back.
+// bankOut is what the bank has taken from the wallet for a payout whose outcome it knows, without
+// its fee. If a part came back, the record of that has the sum that came back.
 func (t *transferRow) bankOut(p provider.Payout) money.Amount {
 	switch {
 	case p.Status == provider.Success:
@@ -64,7 +64,7 @@ func (t *transferRow) bankOut(p provider.Payout) money.Amount {
 	case p.Status != provider.Refunded:
 		return money.Zero
 	case t.Status == transfer.Success && p.Amount.Equal(t.Ordered.Sub(t.Left)):
-		return t.Left // the part that a person has booked already
+		return t.Left // the part that a person has already booked
 	case p.Amount.Cmp(t.Left) >= 0:
 		return money.Zero
 	case t.Left.Cmp(t.Ordered) > 0:
@@ -73,8 +73,8 @@ func (t *transferRow) bankOut(p provider.Payout) money.Amount {
 	return t.Ordered.Sub(p.Amount)
 }
 
-// charges are what the bank has taken for the payout beside its amount: nothing where that came
-// back as a whole, unless the record says that it kept them. ok is false where no record names the
+// charges are what the bank has charged for the payout in addition to its amount: nothing if all of
+// it came back, unless the record says that the bank kept them. ok is false if no record names the
 // fee.
 func (t *transferRow) charges(p provider.Payout) (sum money.Amount, ok bool) {
 	if !p.FeeKept && !t.bankOut(p).IsPositive() {
@@ -84,7 +84,7 @@ func (t *transferRow) charges(p provider.Payout) (sum money.Amount, ok bool) {
 	return chargesOf(p), p.Fee != nil
 }
 
-// booked is what the books have of the charges for a payout that was sent.
+// booked returns the charges that the books have for a payout that was sent.
 func (t *transferRow) booked() money.Amount {
 	if t.Attempts == 0 {
 		return money.Zero
@@ -92,7 +92,7 @@ func (t *transferRow) booked() money.Amount {
 	return t.Booked
 }
 
-// effect is how much more the wallet has for the payout than the books.
+// effect returns how much more the wallet has because of the payout than the books say.
 func (t *transferRow) effect(p provider.Payout) money.Amount {
 	if p.Status == provider.Pending {
 		return money.Zero
@@ -111,11 +111,11 @@ func (r *comparison) matchPayouts(ctx context.Context, s *slice, payouts []provi
 	for _, p := range payouts {
 		gone := p.Status == provider.Success || p.Status == provider.Pending
 		switch record := p.Ref + " " + p.ID; {
-		case r.isKept(record, (*slice).records): // a list that moves while it is read may show it twice
+		case r.isKept(record, (*slice).records): // a list that changes while it is read may show it twice
 			continue
 		case r.isKept(p.Ref, (*slice).gone):
 			r.comparePaidTwice(p, record, gone)
-		case gone || !r.isKept(p.Ref, (*slice).refs): // else a try that came to nothing
+		case gone || !r.isKept(p.Ref, (*slice).refs): // otherwise an attempt without effect
 			fresh, refs = append(fresh, p), append(refs, payment.Clean(p.Ref))
 		}
 		s.payoutRecords.add(p.Ref + " " + p.ID)
@@ -149,17 +149,17 @@ func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string
 	return ours, err
 }
 
-// comparePayout names in what the bank's record and the transfer disagree, and how much more the
-// wallet has for it than the books. A transfer that is still processing and whose record has its
-// end is asked about by itself; until then only the float needs to know. A refund that only the
-// list shows makes the transfer due at once, and so do charges that are not booked as the record
-// names them.
+// comparePayout reports how the bank's record and the transfer disagree, and how much more the
+// wallet has because of it than the books say. A transfer that is still processing although the
+// record has its end asks the bank by itself; until then only the float needs to know. A refund
+// that only the list shows makes the transfer due at once, and so do charges that are not booked as
+// the record names them.
 func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *transferRow) error {
 	if t == nil {
 		r.nameUnknownPayout(p)
 		return nil
 	}
-	// what the float must not take for under way
+	// what the float must not count as in progress
 	if p.Status != provider.Pending && (t.Status == transfer.Processing || t.UpdatedAt.After(r.wallet.at)) && len(r.ended) < maxEnded {
 		r.ended[p.Ref] = p.Time
 	}
@@ -173,13 +173,13 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *tr
 	effect := t.effect(p)
 	since := p.Time
 	if !p.UpdatedAt.IsZero() && (p.Status != provider.Success || t.Status == transfer.Failed || t.Status == transfer.Refunded) {
-		since = p.UpdatedAt // the money moved when the bank changed its word
+		since = p.UpdatedAt // the money moved when the bank's record changed
 	}
 	charges, known := t.charges(p)
 	ended := t.Status == transfer.Success || t.Status == transfer.Failed || t.Status == transfer.Refunded
 	against, _ := t.disagrees(p)
 	if kind != "" && t.Status == transfer.Success && p.Status == provider.Refunded || against == "" && ended && known && (!charges.Equal(t.booked()) || t.Short.IsPositive()) {
-		// its own question books it
+		// the transfer's own question books it
 		if _, err := r.transfers.Expedite(ctx, p.Ref); err != nil {
 			return err
 		}
@@ -196,9 +196,10 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *tr
 	return nil
 }
 
-// comparePaidTwice flags a payout that the bank lists beside another of the same reference, each
-// under an id of its own: the money left twice, and the transfer accounts for one of them. It stays
-// open until it comes back or a person has taken note, as no question by reference names it.
+// comparePaidTwice flags a payout that the bank lists in addition to another one with the same
+// reference, each with its own id: the money left twice, and the transfer accounts for one of them.
+// It stays open until the money comes back or a person dismisses it, since no question by reference
+// shows it.
 func (r *comparison) comparePaidTwice(p provider.Payout, record string, gone bool) {
 	s := subject{aboutPayout, payment.Clean(record)}
 	if !gone {
@@ -209,13 +210,13 @@ func (r *comparison) comparePaidTwice(p provider.Payout, record string, gone boo
 	r.unsettled(item{subject: s, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
 }
 
-// nameUnknownPayout flags a payout that moved money and that no transfer accounts for: a transfer
-// is stored before the bank is asked to pay, so there must be one, unless it was lost with a
-// database, or somebody else pays from the wallet.
+// nameUnknownPayout flags a payout that moved money although no transfer accounts for it. A
+// transfer is stored before the bank is asked to pay, so either it was lost with a database, or
+// somebody else pays from the wallet.
 func (r *comparison) nameUnknownPayout(p provider.Payout) {
 	s, out, detail, whole := subject{aboutPayout, p.Ref}, p.Amount, "the bank pays "+p.Ref, p.Amount
 	if old := r.before[s]; old != nil && old.exception != nil && old.exception.BankAmount != nil {
-		whole = *old.exception.BankAmount // of which a part may have come back
+		whole = *old.exception.BankAmount // a part of it may have come back
 	}
 	switch {
 	case p.Status == provider.Refunded && p.Amount.Cmp(whole) < 0:
@@ -232,8 +233,8 @@ func (r *comparison) nameUnknownPayout(p provider.Payout) {
 	r.unsettled(item{subject: s, exception: &x, effect: out.Add(chargesOf(p)).Neg(), since: &p.Time})
 }
 
-// difference says in what the bank's record is another than the transfer's; nothing where they
-// agree, or may by themselves.
+// difference describes how the bank's record differs from the transfer; empty if they agree, or may
+// come to agree by themselves.
 func (t *transferRow) difference(p provider.Payout) (ExceptionKind, string) {
 	say := fmt.Sprintf
 	if kind, detail := t.disagrees(p); kind != "" {
@@ -262,8 +263,8 @@ func (t *transferRow) difference(p provider.Payout) (ExceptionKind, string) {
 	return "", ""
 }
 
-// disagrees compares status and sum. A part that came back, and that a person has booked, is as it
-// should be.
+// disagrees compares status and sum. A part that came back and that a person has booked is not a
+// difference.
 func (t *transferRow) disagrees(p provider.Payout) (ExceptionKind, string) {
 	say := fmt.Sprintf
 	out := t.bankOut(p)
@@ -281,8 +282,8 @@ func (t *transferRow) disagrees(p provider.Payout) (ExceptionKind, string) {
 }
 
 // conflictsWith reports whether the bank's status cannot stand beside the transfer's. A processing
-// transfer has no end yet, which the bank's record will give it. Of money that is where it was,
-// failed and refunded say the same.
+// transfer will get its end from the bank's record. Failed and refunded say the same: the money is
+// where it was.
 func (t *transferRow) conflictsWith(s provider.Status) bool {
 	switch t.Status {
 	case transfer.Success:
@@ -335,8 +336,8 @@ func (t *transferRow) notAsked() Exception {
 	return t.asException(PayoutUnknown, "the bank does not list it; not asked for by its reference: there are too many")
 }
 
-// askPayouts asks the bank, one by one, about the payouts that its list does not have. What is
-// under way is the transfer's own to ask about; here it is only said what the bank says.
+// askPayouts asks the bank, one by one, about the payouts that its list does not have. A transfer
+// in progress asks by itself; this only reports what the bank says.
 func (r *comparison) askPayouts(ctx context.Context, s *slice, absent []transferRow) error {
 	for _, t := range absent {
 		if r.report.StartedAt.Sub(*t.SubmittedAt) < r.minAge {
@@ -372,7 +373,7 @@ func (r *comparison) askPayouts(ctx context.Context, s *slice, absent []transfer
 // lostPayout flags a payout that the books have and the bank does not know.
 func (r *comparison) lostPayout(t *transferRow) {
 	if t.Status != transfer.Success && t.Status != transfer.Refunded {
-		// the bank has not said its end yet, and the transfer asks; or it has come back
+		// the bank has not reported its end yet, and the transfer asks; or the money has come back
 		r.settle(aboutPayout, t.Ref)
 		return
 	}
@@ -400,10 +401,10 @@ func (r *comparison) askPayout(ctx context.Context, it *item) error {
 	return nil
 }
 
-// errAnother is an answer that is no answer: whatever it says, it says of another's money.
+// errAnother marks an answer that does not count, because it is about somebody else's money.
 var errAnother = errors.New("the bank answered with another's record")
 
-// askRecord asks for the bank's record of a payout: only a question.
+// askRecord asks for the bank's record of a payout. It changes nothing.
 func (r *comparison) askRecord(ctx context.Context, ref string) (provider.Payout, error) {
 	if r.unheard >= maxUnheard {
 		return provider.Payout{}, errUnheard

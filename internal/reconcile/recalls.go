@@ -9,8 +9,9 @@ import (
 )
 
 // openListed opens a recall of each payment that counts in the books and that the bank lists as
-// failed or given back: the list is no more believed than an event, so the sum is held and the bank
-// is asked. What a person has dismissed, or this run has not asked about, opens none.
+// failed or given back: the list is believed no more than an event, so the sum is held and the bank
+// is asked. A payment that a person has dismissed, or that this run has not asked about, gets no
+// recall.
 func (r *comparison) openListed(ctx context.Context) error {
 	for _, it := range r.items { // the report may not list them all
 		x := it.exception

@@ -1,10 +1,10 @@
 // Package reconcile compares our books with the bank's own list, payments and payouts, and heals
 // what the bank's record proves.
 //
-// What always holds: the list alone is believed in nothing that takes money from a tenant; whatever
-// is written goes through the use cases of packages payment and transfer; a window that was not
-// read to its end counts as not read; what bank and books disagree about is asked about until they
-// agree, or a person has taken note. (Decisions, "Confirmation", "Settlement".)
+// What always holds: the list alone never takes money from a tenant; everything is written through
+// the use cases of packages payment and transfer; a window that was not read to its end counts as
+// not read; the bank is asked about each disagreement until bank and books agree, or a person
+// dismisses it. (Decisions, "Confirmation", "Settlement".)
 package reconcile
 
 import (
@@ -36,9 +36,10 @@ var (
 
 const (
 	maxWindow = 31 * 24 * time.Hour
-	// maxQuestions bounds how many entries that the list lacks are asked for one by one.
+	// maxQuestions bounds how many entries that the list lacks are asked about one by one.
 	maxQuestions = 200
-	// runLease is how long a run may go without a word before another worker takes its window over.
+	// runLease is how long a run may go without a sign of life before another worker takes over its
+	// window.
 	runLease = 5 * time.Minute
 	// listLag is how old a payment must be for a periodic run: until then its event may still come.
 	listLag = 2 * time.Minute
@@ -79,14 +80,14 @@ func New(o Options) *Service {
 	}
 }
 
-// comparison is a reconciliation under way.
+// comparison is a reconciliation in progress.
 type comparison struct {
 	*Service
 	report Report
 	part   *Report       // what is found now; it is added to the report when it is complete
-	lease  time.Time     // zero: a person's run, which nobody takes over
+	lease  time.Time     // zero: a run by a person, which nobody takes over
 	readTo time.Time     // how far it has come
-	behind time.Duration // how long after a slice it is read again where the list was behind; 0: not
+	behind time.Duration // how long after a slice it is read again if the list was behind; 0: never
 
 	perHour int64         // records of the last slice
 	last    time.Duration // how long it was
@@ -116,9 +117,9 @@ const (
 	kindManual   = "manual"
 )
 
-// Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, as
-// a person has asked, and keeps the report. Successful payments whose event never came are stored
-// and posted, also when there is an error: what was stored stays, but a window that was not read to
+// Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at
+// a person's request, and stores the report. Successful payments whose event never came are stored
+// and posted, even if there is an error: what was stored stays, but a window that was not read to
 // its end counts as not read. [provider.ErrNotSet], [ErrWindow], or the bank's error. It ends with
 // its context; a full page takes one call.
 func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
@@ -138,11 +139,12 @@ func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
 	return r.report, err
 }
 
-// RunDue does the periodic run that is due, if nobody has done it or is doing it: from where the
-// last finished one ended, or at first from window ago, to the newest multiple of every; a window
-// at a time, and more tells that there is another to do at once. Each record of the list is read
-// once so. A time in which the books had payments that the list did not have yet is read once more,
-// window later. A run that failed, or whose worker died, goes on where it broke off.
+// RunDue does the periodic run that is due, unless somebody has done it or is doing it: from where
+// the last finished run ended, or at first from window ago, to the newest multiple of every. It
+// does one window at a time; more reports that there is another to do at once. So each record of
+// the list is read once. A time in which the books had payments that the list did not have yet is
+// read once more, window later. A run that failed, or whose worker died, continues where it
+// stopped.
 func (s *Service) RunDue(ctx context.Context, every, window time.Duration) (r Report, ran, more bool, err error) {
 	r, ran, failed := s.runAgain(ctx)
 	tick := s.clock.Now().Add(-min(every, listLag)).Truncate(every)
@@ -169,8 +171,8 @@ func (s *Service) RunDue(ctx context.Context, every, window time.Duration) (r Re
 	return run.report, true, err == nil && run.report.To.Before(tick), errors.Join(failed, err)
 }
 
-// runAgain reads the times again in which the list was behind. One that fails keeps the periodic
-// run from nothing.
+// runAgain reads the times again in which the list was behind. If it fails, that does not stop the
+// periodic run.
 func (s *Service) runAgain(ctx context.Context) (r Report, ran bool, err error) {
 	for {
 		run := s.newRun(kindAgain)
@@ -184,14 +186,14 @@ func (s *Service) runAgain(ctx context.Context) (r Report, ran bool, err error) 
 	}
 }
 
-// day is how often the long look back is taken; it begins with the UTC day.
+// day is how often the run of the day is made; it begins with the UTC day.
 const day = 24 * time.Hour
 
-// RunDaily does the run of the day that is due, if nobody has done it or is doing it. It looks back
-// as far as the time of back before the newest day's beginning, and reads the day from there: once,
-// when nothing is listed late any more. It finds what the bank listed later than the periodic runs
-// look, and what it changed since. After a time without runs it begins where the last one ended. A
-// run that failed goes on where it broke off.
+// RunDaily does the run of the day that is due, unless somebody has done it or is doing it. It
+// reads one day of the list once more, the one that began back before the newest day's beginning,
+// when nothing is listed late any more. It finds what the bank listed too late for the periodic
+// runs, and what it has changed since. After a time without runs it begins where the last one
+// ended. A run that failed continues where it stopped.
 func (s *Service) RunDaily(ctx context.Context, back time.Duration) (r Report, ran bool, err error) {
 	today := s.clock.Now().Add(-listLag).Truncate(day)
 	run := s.newRun(kindDaily)
@@ -226,7 +228,7 @@ func (r *comparison) work(ctx context.Context) error {
 		err = r.finish(ctx)
 	}
 	if err != nil {
-		for _, s := range r.kept { // what was found before it broke off, for whoever began the run
+		for _, s := range r.kept { // what was found before it stopped, for the caller
 			r.report.add(s.report)
 		}
 		return errors.Join(err, r.fail(err))
@@ -264,8 +266,8 @@ func (r *comparison) mayAsk(what string) bool {
 	return r.asked[what] <= maxQuestions
 }
 
-// askAbsent asks the bank, one by one, about the entries that its list does not have: the list goes
-// by the bank's time, the slice's entries by the event's, and at the edges the two may differ.
+// askAbsent asks the bank, one by one, about the entries that its list does not have: the list uses
+// the bank's times, the slice's entries the events', and at the edges the two may differ.
 func (r *comparison) askAbsent(ctx context.Context, s *slice, absent []payment.Entry) error {
 	for _, e := range absent {
 		if r.clock.Now().Sub(e.PostedAt) < r.minAge {
@@ -296,12 +298,12 @@ func (r *comparison) askAbsent(ctx context.Context, s *slice, absent []payment.E
 	return nil
 }
 
-// notAsked names an entry that the list lacks where there are too many to ask about each.
+// notAsked reports an entry that the list lacks, if there are too many to ask about each.
 func notAsked(e *payment.Entry) Exception {
 	return ofEntry(e, UnknownAtBank, "the bank does not list it; not asked for by its id: there are too many")
 }
 
-// logResult logs what came of the run.
+// logResult logs the result of the run.
 func (r *comparison) logResult() {
 	log := r.log.With(slog.String("reconciliation", r.report.ID.String()), slog.Time("from", r.report.From), slog.Time("to", r.report.To))
 	log.Info("the books were compared with the bank's list", slog.Int("bank", r.report.Bank.Success.Count),

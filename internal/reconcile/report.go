@@ -11,13 +11,13 @@ import (
 	"ajo/ledger"
 )
 
-// ExceptionKind says in what bank and books disagree.
+// ExceptionKind says how bank and books disagree.
 type ExceptionKind string
 
 // The kinds of exceptions.
 const (
 	// MissingEvent: the bank's list has a successful payment whose event never came. It is stored
-	// now, and posted like any.
+	// now, and posted like any other.
 	MissingEvent ExceptionKind = "missing_event"
 	// Healed: the event came and could not be posted; it has been posted from the bank's own
 	// record.
@@ -29,11 +29,11 @@ const (
 	UnknownAtBank ExceptionKind = "unknown_at_bank"
 	// Differs: amount, fee, currency or account are not the bank's.
 	Differs ExceptionKind = "differs"
-	// Contradicts: the bank says that it failed or was given back, and the entry counts, or the
-	// suspense account has it; or success, and it is reversed.
+	// Contradicts: the bank says that it failed or was given back, but the entry counts, or the
+	// suspense account has it; or the bank says success, but it is reversed.
 	Contradicts ExceptionKind = "status_contradicts"
-	// LookAlike: the bank's list has a payment that may be another one under another id. It is not
-	// posted before somebody has looked.
+	// LookAlike: the bank's list has a payment that may be a known one under another id. It is not
+	// posted before somebody has looked at it.
 	LookAlike ExceptionKind = "look_alike"
 	// StillPending: the bank has not reported the outcome of a payment for more than a day.
 	StillPending ExceptionKind = "still_pending"
@@ -44,7 +44,8 @@ const (
 	PayoutDiffers ExceptionKind = "payout_differs"
 	// PayoutFeeUnknown: the bank's record of a payout does not name its fee, so none is booked.
 	PayoutFeeUnknown ExceptionKind = "payout_fee_unknown"
-	// PayoutFeeShort: the tenant bears what the bank took, and its account did not have all of it.
+	// PayoutFeeShort: the tenant bears the bank's charges, but its account could not pay all of
+	// them.
 	PayoutFeeShort ExceptionKind = "payout_fee_short"
 	// PayoutUnknown: the transfer was paid, and the bank has no such payout.
 	PayoutUnknown ExceptionKind = "payout_unknown_at_bank"
@@ -54,7 +55,7 @@ const (
 	// Unreadable: a record of the bank's list that could not be read, or not be stored, or an
 	// answer about a record that could not be used.
 	Unreadable ExceptionKind = "unreadable"
-	// NotRead: a time that no run has read and that is too long ago to be read by itself.
+	// NotRead: a time that no run has read and that is too long ago to be read automatically.
 	NotRead ExceptionKind = "not_read"
 )
 
@@ -64,14 +65,14 @@ var Kinds = []ExceptionKind{
 	PayoutUnknown, UnknownPayout, Unreadable, NotRead,
 }
 
-// Exception is one disagreement. What one side does not have is absent.
+// Exception is one disagreement. Values that one side does not have are absent.
 type Exception struct {
 	Kind           ExceptionKind `json:"kind"`
 	ProviderTxnRef string        `json:"providerTxnRef,omitempty"`
 	MerchantTxRef  string        `json:"merchantTxRef,omitempty"` // of a payout
 	EventID        *uuid.UUID    `json:"eventId,omitempty"`
 	AccountID      *uuid.UUID    `json:"accountId,omitempty"`
-	// that was paid, as the bank has it
+	// the account that was paid, by the bank's record
 	AccountNumber  string        `json:"accountNumber,omitempty"`
 	At             *time.Time    `json:"at,omitempty"` // of the payment
 	BankStatus     string        `json:"bankStatus,omitempty"`
@@ -142,7 +143,7 @@ type BooksSide struct {
 	Payouts SumsByStatus `json:"payouts"`
 }
 
-// counted is what the balances have of the window.
+// counted is the part of the window that is in the balances.
 func (b BooksSide) counted() Sum {
 	return Sum{
 		Count:  b.Provisional.Count + b.Confirmed.Count,
@@ -166,8 +167,7 @@ func (s *Signed) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Float compares the wallet's balance, as the newest event carries it, with what the books say that
-// it was at that moment.
+// Float compares the wallet's balance in the newest event with the books as of that moment.
 type Float struct {
 	Comparable bool       `json:"comparable"`
 	Why        string     `json:"why,omitempty"` // it is not
@@ -176,7 +176,7 @@ type Float struct {
 	// what the event says; its signature does not cover it
 	Wallet    *Signed `json:"wallet,omitempty"`
 	Customers *Signed `json:"customers,omitempty"` // the sum of all balances
-	// the system accounts' balances, the parts of System: what the platform has spent is below zero
+	// the system accounts' balances, the parts of System: the platform's expenses are below zero
 	Suspense *Signed `json:"suspense,omitempty"`
 	Revenue  *Signed `json:"revenue,omitempty"`
 	BankFees *Signed `json:"bankFees,omitempty"`
@@ -184,7 +184,7 @@ type Float struct {
 	System   *Signed `json:"system,omitempty"`
 	// received and in no balance: unfit, under review
 	Outside *Signed `json:"outside,omitempty"`
-	// payouts that the wallet may have paid or not
+	// payouts that the wallet may or may not have paid
 	UnderWay   *Signed `json:"underWay,omitempty"`
 	Difference *Signed `json:"difference,omitempty"` // wallet − customers − system − outside
 	// Explained are the parts of the difference that are known; Unexplained is the rest: our own
@@ -211,10 +211,10 @@ type Report struct {
 	Bank       BankSide  `json:"bank"`
 	Books      BooksSide `json:"books"`
 	// Elsewhere counts entries that the list does not have but that the bank knows by their id: its
-	// time is another than ours.
+	// time differs from ours.
 	Elsewhere int `json:"elsewhere"`
-	// Young counts entries that the list does not have and that are too young for that to mean
-	// something.
+	// Young counts entries that the list does not have but that are too new for that to mean
+	// anything.
 	Young      int                   `json:"young"`
 	Counts     map[ExceptionKind]int `json:"counts"`
 	Exceptions []Exception           `json:"exceptions"` // at most 1,000; Counts has them all
@@ -243,9 +243,8 @@ func (r *Report) ExceptionCount() (n int) {
 	return n
 }
 
-// quietKinds are the kinds that nobody must look at for their sake: they healed themselves, or
-// stand in the events' own lists. The gauge of the exceptions leaves the same ones out (package
-// invariant).
+// quietKinds are the kinds that need nobody's attention: they healed themselves, or are in the
+// lists of events. The gauge of the exceptions leaves the same ones out (package invariant).
 var quietKinds = []ExceptionKind{MissingEvent, Healed, Unposted}
 
 // newReport is a report of nothing yet.
@@ -288,8 +287,8 @@ func (r *Report) addDone(p Report) {
 
 func atMost[T any](list []T) []T { return list[:min(len(list), maxExceptions)] }
 
-// Suspicious counts what a person must look at: all exceptions but those that healed themselves and
-// those that the events' own lists have.
+// Suspicious counts what a person must look at: all exceptions except those that healed themselves
+// and those in the lists of events.
 func (r *Report) Suspicious() int {
 	n := r.ExceptionCount()
 	for _, k := range quietKinds {

@@ -12,16 +12,16 @@ import (
 	"ajo/ledger"
 )
 
-// reversed is a payment that is reversed in the books, and that the bank's list says succeeded with
-// the same money, to the same account.
+// reversed is a payment that is reversed in the books, although the bank's list says that it
+// succeeded, with the same money and to the same account.
 type reversed struct {
 	payment.Entry
-	item item // what is reported where it is not restored
+	item item // what is reported if it is not restored
 }
 
 // restoreReversed posts such payments again, as `ajo review restore` does. The list alone is not
-// believed: the bank is asked for each by its id. What a person decided, what the bank took back,
-// and what was restored before waits for a person.
+// believed: the bank is asked for each by its id. Payments that a person decided, that the bank
+// took back, or that were restored before wait for a person.
 func (r *comparison) restoreReversed(ctx context.Context) error {
 	for _, w := range r.moved {
 		if !r.mayAsk("reversed") {
@@ -64,15 +64,16 @@ func (r *comparison) restore(ctx context.Context, w reversed) error {
 	return nil
 }
 
-// takeUp makes a transfer under way that the books have as never submitted, and the bank has: its
-// submission was lost, as with a database. It is flagged as well, and agrees in the next run.
+// takeUp marks a transfer as in progress that the books have as never submitted but that the bank
+// has: its submission was lost, for example with a database. It is also flagged, and agrees in the
+// next run.
 func (r *comparison) takeUp(ctx context.Context, ref string) error {
 	if !r.mayAsk("pending") {
 		return nil
 	}
 	err := r.transfers.Adopt(ctx, ref, uuid.Nil, audit.By{Actor: "reconciliation", Reason: "run " + r.report.ID.String() + ": the bank has it"})
 	if errs.As(err) != nil {
-		err = ctx.Err() // it has moved on, or the bank gave no answer: the next run sees
+		err = ctx.Err() // it has moved on, or the bank gave no answer: the next run will see
 	}
 	return err
 }

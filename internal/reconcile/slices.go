@@ -13,10 +13,10 @@ import (
 	"ajo/internal/provider"
 )
 
-// A window is read in slices, so that what is held in memory does not depend on how much the window
-// has. Of a slice the run keeps the ids that the bank lists, until the slice behind it has been
-// read: a record that the bank dates a moment later than its event stands there. Then the slice is
-// compared, its results are added to the report, and a run that is broken off goes on behind it.
+// A window is read in slices, so that memory does not depend on the size of the window. The run
+// keeps the ids that the bank lists in a slice until it has read the next slice, which has records
+// that the bank dates a moment later than their events. Then the slice is compared, its results are
+// added to the report, and a run that is interrupted continues after it.
 const (
 	// sliceRecords is about how many records a slice has. Only where a second has more than
 	// sliceMost times that, a slice has more.
@@ -28,28 +28,28 @@ const (
 	// be the same as one of its own; sliceLong is the longest.
 	sliceLeast = 2 * payment.AlikeWithin
 	sliceLong  = 24 * time.Hour
-	// listReaders is how many parts of a slice's list are read at a time, each of readerRecords at
-	// least: the bank gives a page when it has given the one before.
+	// listReaders is how many parts of a slice's list are read at a time, each of at least
+	// readerRecords: within a part, the bank gives a page only after the one before.
 	listReaders   = 16
 	readerRecords = 1000
 	// matchPages is how many pages are compared with the books in one statement.
 	matchPages = 20
-	// storeRecords is how many missing payments are looked for and stored at a time.
+	// storeRecords is how many missing payments are searched for and stored at a time.
 	storeRecords = 5000
 	// maxIdlePages is how many pages in a row may bring nothing new before a list is given up: the
 	// bank's filter may leave pages short.
 	maxIdlePages = 1000
-	// maxWaiting bounds the entries of a slice that are asked about, and maxDoubtful its payments
-	// that wait to be told apart.
+	// maxWaiting bounds the entries of a slice that the bank is asked about, and maxDoubtful its
+	// payments that wait to be told apart.
 	maxWaiting  = 10_000
 	maxDoubtful = 20_000
 )
 
-// errDense says that a slice has more records than are kept: it is read again in shorter ones.
+// errDense says that a slice has more records than can be kept: it is read again in shorter slices.
 var errDense = errors.New("reconcile: too many records in a slice")
 
-// marks is a set of ids. Of an id it keeps a hash under a seed of the process: two of a million are
-// the same once in 30 million sets, and each record is read by two runs.
+// marks is a set of ids. It keeps a hash of each id, with a seed of the process: two of a million
+// ids collide once in 30 million sets, and each record is read by two runs.
 type marks map[uint64]struct{}
 
 var seed = maphash.MakeSeed()
@@ -75,16 +75,16 @@ type slice struct {
 	payoutRecords, paidPayouts marks
 	report                     Report
 	missing                    []posting // to be stored
-	// payments that may be repeats of others; decided when the neighbours have been read
+	// payments that may repeat others; decided when the neighbours have been read
 	doubtful []posting
-	young    bool // the books have younger entries than the bank may need to list them
+	young    bool // the books have entries that are too new for the bank to have listed them
 }
 
 func newSlice(from, to time.Time) *slice {
 	return &slice{from: from, to: to, listed: marks{}, payouts: marks{}, payoutRecords: marks{}, paidPayouts: marks{}, report: newReport()}
 }
 
-// readSlices compares the window, from where a run before this one was broken off.
+// readSlices compares the window, from where an earlier run stopped.
 func (r *comparison) readSlices(ctx context.Context) error {
 	for from := r.readTo; from.Before(r.report.To); {
 		s := newSlice(from, from.Add(r.length(from)))
@@ -114,12 +114,12 @@ func (r *comparison) readSlices(ctx context.Context) error {
 	return nil
 }
 
-// perHour is the number of records an hour where d has n.
+// perHour is the number of records an hour if d has n.
 func perHour(n int, d time.Duration) int64 { return int64(n) * 3600 / max(1, seconds(d)) }
 
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// length is how long the next slice is, by how many records an hour had of late.
+// length returns how long the next slice is, from the recent number of records an hour.
 func (r *comparison) length(from time.Time) time.Duration {
 	long, least := sliceLong, sliceLeast
 	if r.shorten {
@@ -134,7 +134,7 @@ func (r *comparison) length(from time.Time) time.Duration {
 	return min(max(long, least), r.report.To.Sub(from))
 }
 
-// parts are the times in which the list of a slice is read side by side.
+// parts are the periods whose lists are read concurrently for a slice.
 func (r *comparison) parts(s *slice) (out []slice) {
 	long := seconds(s.to.Sub(s.from))
 	n := min(max(1, r.perHour*long/3600/readerRecords), listReaders)
@@ -156,7 +156,7 @@ type fetched struct {
 }
 
 // readList reads the bank's list of a slice to its end, and compares each page with what is stored.
-// What is missing on our side is stored, also when the list breaks off.
+// Payments that are missing on our side are stored, even if the list ends with an error.
 func (r *comparison) readList(ctx context.Context, s *slice) (err error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -187,7 +187,7 @@ func (r *comparison) readList(ctx context.Context, s *slice) (err error) {
 	return errors.Join(err, r.postMissing(ctx, s))
 }
 
-// gather takes the pages that are there, and why one is missing.
+// gather collects the pages that have been read, and the error if one is missing.
 func gather(f fetched, pages <-chan fetched) (batch []provider.Page, err error) {
 	for {
 		if f.err == nil {
@@ -209,11 +209,11 @@ func gather(f fetched, pages <-chan fetched) (batch []provider.Page, err error) 
 	}
 }
 
-// fetch reads the list of a time, a page after the other.
+// fetch reads the list of a period, page by page.
 func (r *comparison) fetch(ctx context.Context, from, to time.Time, pages chan<- fetched) {
 	for cursor := ""; ; {
 		page, err := r.list(ctx, from, to, cursor)
-		pages <- fetched{page, err} // whoever takes them does so to the end
+		pages <- fetched{page, err} // the receiver takes them all
 		if cursor = page.Next; err != nil || cursor == "" {
 			return
 		}
@@ -260,7 +260,7 @@ func (s *slice) refs() marks { return s.payouts }
 func (s *slice) records() marks { return s.payoutRecords }
 func (s *slice) gone() marks    { return s.paidPayouts }
 
-// conclude decides what was left to be decided, and remembers what stays open.
+// conclude makes the decisions that were deferred, and remembers what stays open.
 func (r *comparison) conclude(ctx context.Context, s *slice) error {
 	if err := r.restoreReversed(ctx); err != nil {
 		return err

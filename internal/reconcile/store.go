@@ -16,8 +16,7 @@ import (
 	"ajo/internal/pg"
 )
 
-// recordTimeout bounds the record of how a run ended: it is written also when the run's own time is
-// over.
+// recordTimeout bounds recording how a run ended, which is done even after the run's own deadline.
 const recordTimeout = 10 * time.Second
 
 // recentPerHour is how many payments an hour of the bank's list had, at most, in the last runs.
@@ -36,12 +35,13 @@ func (r *comparison) begin(ctx context.Context) error {
 	return err
 }
 
-// clockAhead is from when on a time that is yet to come was written by a clock that has been set
-// right since: each process follows the database's, which another server may have replaced.
+// clockAhead is how far in the future a stored time must be to have come from a clock that has
+// since been corrected: each process follows the database's clock, and another server may have
+// taken over.
 const clockAhead = time.Minute
 
-// outrun has the finished runs of the kind count no more whose windows lie in the future: what they
-// read was yet to come, and no run would be due until then.
+// outrun invalidates finished runs of the kind whose windows lie in the future: they read a time
+// that was yet to come, and no run would be due until then.
 func (r *comparison) outrun(ctx context.Context) error {
 	tag, err := r.pool.Exec(ctx, `UPDATE reconciliations SET kind = 'manual' WHERE kind = $1 AND status = 'finished' AND window_to > $2`,
 		r.report.Kind, r.report.StartedAt.Add(clockAhead))
@@ -51,8 +51,8 @@ func (r *comparison) outrun(ctx context.Context) error {
 	return err
 }
 
-// resume takes over a run of the kind that failed, waits for its time, or whose worker has not been
-// heard of for the length of a lease. It goes on where that one broke off.
+// resume takes over a run of the kind that failed, that is waiting for its time, or whose worker
+// has given no sign of life for the length of a lease. It continues where that one stopped.
 func (r *comparison) resume(ctx context.Context) (bool, error) {
 	var partial []byte
 	var readTo *time.Time
@@ -115,8 +115,9 @@ func (r *comparison) claim(ctx context.Context, window func(last *time.Time) (fr
 	return true, nil
 }
 
-// checkpoint keeps how far a run has come and what it has found, so that whoever takes it over goes
-// on there, and keeps its claim alive. A slice whose list was behind is to be read again.
+// checkpoint stores how far a run has come and what it has found, so that a worker that takes over
+// can continue there, and keeps the run's claim alive. A slice whose list was behind is scheduled
+// to be read again.
 func (r *comparison) checkpoint(ctx context.Context, s *slice) error {
 	if r.lease.IsZero() {
 		return nil
@@ -128,7 +129,7 @@ func (r *comparison) checkpoint(ctx context.Context, s *slice) error {
 	lease := r.lease
 	failpoint.At("reconcile/before-slice-commit")
 	err = pg.InTx(ctx, r.pool, func(tx pg.Tx) error {
-		r.lease = lease // a repeated transaction begins anew
+		r.lease = lease // a repeated transaction starts over
 		if err := r.keepClaim(ctx, tx, &r.readTo, partial); err != nil || !s.young || r.behind == 0 {
 			return err
 		}
@@ -163,7 +164,7 @@ type execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// keepClaim extends the claim, and stores how far the run has come where that is given.
+// keepClaim extends the claim, and stores how far the run has come if that is given.
 func (r *comparison) keepClaim(ctx context.Context, db execer, readTo *time.Time, partial []byte) error {
 	lease := r.clock.Now().Add(runLease)
 	tag, err := db.Exec(ctx, `
@@ -211,7 +212,7 @@ func (r *comparison) finish(ctx context.Context) error {
 	return err
 }
 
-// fail records that the window was not read to its end; it is due again. It says so also when the
+// fail records that the window was not read to its end; it is due again. It does so even if the
 // run's context has ended.
 func (r *comparison) fail(why error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
@@ -260,8 +261,8 @@ func (s *Service) Reconciliation(ctx context.Context, id uuid.UUID) (Report, err
 	return r, json.Unmarshal(body, &r)
 }
 
-// LastReconciliation returns the report of the workers' last run, which is what the alerts and
-// "ajo status" tell of; [ErrRunNotFound] before the first has finished.
+// LastReconciliation returns the report of the workers' last run, which the alerts and "ajo status"
+// are about; [ErrRunNotFound] before the first has finished.
 func (s *Service) LastReconciliation(ctx context.Context) (Report, error) {
 	var r Report
 	var body []byte
