@@ -13,8 +13,7 @@ import (
 // accountRef is the parameter of the paths below.
 const accountRef = "accountRef"
 
-// provisionAccount is POST /v1/accounts and POST /auth/accounts, of which the second is an
-// addition.
+// provisionAccount is POST /v1/accounts and POST /auth/accounts; the second is an addition.
 func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	in := readBody(c)
 	n := account.NewAccount{
@@ -47,8 +46,7 @@ func policyOf(in *body) *account.Policy {
 	}
 }
 
-// splitOf reads how an account's payments are shared out, an addition; nil when it is missing or
-// null.
+// splitOf reads an account's split, an addition; nil when it is missing or null.
 func splitOf(in *body) *[]account.NewShare {
 	s := in.object("split")
 	if s == nil {
@@ -121,7 +119,7 @@ func (e *edge) balance(c *fiber.Ctx) error {
 	return answer(c, b, err)
 }
 
-// tenantBalance is GET /v1/balance, an addition: what all accounts have together.
+// tenantBalance is GET /v1/balance, an addition: the sums over all accounts.
 func (e *edge) tenantBalance(c *fiber.Ctx) error {
 	f, err := e.Accounts.TenantBalance(c.UserContext(), caller(c).ID)
 	return answer(c, f, err)

@@ -2,9 +2,9 @@
 //
 // Invariants: the routes are exactly the rows of [Routes]. Every answer has an X-Request-ID, and is
 // JSON that nobody may cache, except the API document (document.go), the dashboard (dashboard.go)
-// and exports (export.go). Every error body is {"error": "…"}, the framework's too. A request has a
-// deadline. Nothing that Fiber lends a handler outlives it. The package contains no SQL, no
-// business rule and no asynq. Specification, "Endpoints" and "Errors".
+// and exports (export.go). Every error body is {"error": "…"}, including the framework's. A request
+// has a deadline. No memory that Fiber lends a handler outlives the handler. The package contains
+// no SQL, no business rule and no asynq. Specification, "Endpoints" and "Errors".
 package api
 
 import (
@@ -58,15 +58,15 @@ type Options struct {
 	Transfers *transfer.Service
 	Banks     *transfer.BankList
 	Fees      fee.Tiers
-	// Answers are the stored answers of requests with an Idempotency-Key, as far as Redis has them.
+	// Answers has the stored answers of requests with an Idempotency-Key that Redis has.
 	Answers  *idempotency.Cache
 	Webhooks *webhook.Service
 	Limits   *ratelimit.Limiter
 	// TenantLimits are what operators have set for tenants.
 	TenantLimits *limit.Service
-	// Prices are what the platform takes of tenants.
+	// Prices are what the platform charges tenants.
 	Prices *fee.Prices
-	// Replica is the standby that the requests of reads.go are answered by; nil: none.
+	// Replica is the standby that answers the requests of reads.go; nil: none.
 	Replica  *replica.Replica
 	Enqueuer *tasks.Enqueuer // enqueues tasks after a use case has committed
 	// Ready checks the dependencies of the service, for GET /ready.
@@ -75,7 +75,7 @@ type Options struct {
 	// connection. Nil: never.
 	Stopping func() bool
 	Log      *slog.Logger
-	// Test sends requests of test mode on to the sandbox; nil: test mode is off.
+	// Test forwards requests of test mode to the sandbox; nil: test mode is off.
 	Test *TestMode
 	// Sandbox makes this the API of test mode; nil: the live one.
 	Sandbox *Sandbox
@@ -93,7 +93,7 @@ type Options struct {
 	exportPlaces *exports
 }
 
-// edge is what the handlers share.
+// edge has what the handlers share.
 type edge struct {
 	Options
 	counts    map[endpoint]*metrics.HTTP // of the routes, by method and template
@@ -124,7 +124,7 @@ func New(o Options) *fiber.App {
 		DisableStartupMessage: true,
 		StrictRouting:         true,
 		CaseSensitive:         true,
-		// strings of a request are copies, not views of a buffer that is used again
+		// strings of a request are copies, not views of a reused buffer
 		Immutable:                    true,
 		DisablePreParseMultipartForm: true, // a body is bytes
 		BodyLimit:                    maxRead,
@@ -144,7 +144,7 @@ func New(o Options) *fiber.App {
 			e.register(app, r)
 		}
 	}
-	// Any other path under /v1 has no endpoint; it requires the key and counts all the same.
+	// Any other path under /v1 has no endpoint, but requires the key and counts towards the limit.
 	askForKey := e.authenticate(Route{Credential: Key, Scope: anyScope})
 	app.Use("/v1", func(c *fiber.Ctx) error {
 		if path := c.Path(); path == "/v1" || strings.HasPrefix(path, "/v1/") {
@@ -180,7 +180,7 @@ func (e *edge) register(app *fiber.App, r Route) {
 	app.Add(r.Method, r.Path, chain...)
 }
 
-// answer encodes what a use case has returned.
+// answer encodes the result of a use case.
 func answer[T any](c *fiber.Ctx, v T, err error) error {
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func answerPage[T any](c *fiber.Ctx, name string, read func(page.Request) ([]T, 
 	return answer(c, listed[T]{name, notNull(items), info}, err)
 }
 
-// notNull is the list, which JSON has as [] where it is empty.
+// notNull makes an empty list [] in JSON, not null.
 func notNull[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -18,7 +18,7 @@ func (e *edge) payoutPolicy(c *fiber.Ctx) error {
 func (e *edge) setPayoutPolicy(c *fiber.Ctx) error {
 	in := readBody(c)
 	if _, given := in.value("approvals"); !given && in.err() == nil {
-		return tenant.ErrApprovals // an empty body takes no policy away
+		return tenant.ErrApprovals // an empty body must not remove the policy
 	}
 	p := tenant.PayoutPolicy{Approvals: in.whole("approvals", tenant.MaxApprovals), Threshold: in.sum("threshold"), DayThreshold: in.sum("dayThreshold"), Hook: in.optional("hook"), WaitHours: in.whole("beneficiaryWaitHours", tenant.MaxWaitHours)}
 	if err := in.err(); err != nil {
@@ -45,7 +45,7 @@ func (e *edge) decideTransfer(c *fiber.Ctx, d transfer.Decision) error {
 	return answer(c, a, err)
 }
 
-// sum returns a field that is a sum of naira as a string, or nil when it is missing or null.
+// sum returns a field that is a decimal string in naira, or nil when it is missing or null.
 func (b *body) sum(name string) *money.Amount {
 	text := b.optional(name)
 	if text == nil {

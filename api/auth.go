@@ -40,13 +40,13 @@ func caller(c *fiber.Ctx) tenant.Tenant {
 
 type neededKey struct{}
 
-// needed is the role that the endpoint needs of a session's member.
+// needed is the role that a session's member needs for the endpoint.
 func needed(c *fiber.Ctx) tenant.Role {
 	role, _ := c.Locals(neededKey{}).(tenant.Role)
 	return role
 }
 
-// by says who calls, and from where, for the audit log.
+// by returns who calls, and from where, for the audit log.
 func (e *edge) by(c *fiber.Ctx) audit.By {
 	t := caller(c)
 	if t.Key.ID != uuid.Nil {
@@ -56,8 +56,8 @@ func (e *edge) by(c *fiber.Ctx) audit.By {
 }
 
 // authenticate accepts requests with a valid credential of the route's kind, and refuses others
-// with 401 or 403. An API key must have the scope as well, and a session's member the role, and
-// the second factor where the tenant requires one.
+// with 401 or 403. An API key must also have the scope, and a session's member the role, and a
+// second factor if the tenant requires one.
 func (e *edge) authenticate(r Route) fiber.Handler {
 	_, early := withoutTOTP[endpoint{r.Method, r.Path}]
 	return func(c *fiber.Ctx) error {
@@ -109,10 +109,10 @@ func (e *edge) byKey(c *fiber.Ctx) (tenant.Tenant, error) {
 	return e.identify(c, secret.Hash(key.Reveal()), e.limit, e.Limits.Key, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.ByAPIKey(ctx, key, e.address(c)) })
 }
 
-// identify looks a credential up and counts the request: under its tenant, or under its address
-// when the credential is invalid, or restricted to other addresses: a stranger who has the key uses
-// up nothing of the tenant's. An address that is over its limit is refused before the database
-// is queried. limit decides by a count, and writes its headers.
+// identify looks up a credential and counts the request: under its tenant, or under its address if
+// the credential is invalid or restricted to other addresses, so that a stranger with the key uses
+// up nothing of the tenant's limit. An address that is over its limit is refused before the
+// database is queried. limit decides by a count, and writes its headers.
 func (e *edge) identify(c *fiber.Ctx, credential [32]byte, limit func(*fiber.Ctx, ratelimit.Result) error,
 	count func(context.Context, [16]byte, [32]byte) ratelimit.Result, look func(context.Context) (tenant.Tenant, error),
 ) (tenant.Tenant, error) {
@@ -198,7 +198,7 @@ func (e *edge) limitOpen(c *fiber.Ctx) error {
 }
 
 // limitAccount counts an attempt on one account. A request that names no account is refused
-// elsewhere. The headers stay those of the address unless this limit is exceeded.
+// elsewhere. The headers remain those of the address's limit unless this one is exceeded.
 func (e *edge) limitAccount(c *fiber.Ctx, action, account string) error {
 	if account == "" {
 		return nil
@@ -210,7 +210,7 @@ func (e *edge) limitAccount(c *fiber.Ctx, action, account string) error {
 // address in X-Forwarded-For that is not a trusted proxy. Anything further left may be forged.
 func (e *edge) address(c *fiber.Ctx) netip.Addr {
 	if from := passOf(c).From; from.IsValid() {
-		return from // the connection is the live API's
+		return from // the connection comes from the live API
 	}
 	addr, _ := netip.AddrFromSlice(c.Context().RemoteIP())
 	addr = addr.Unmap()

@@ -10,7 +10,7 @@ import (
 )
 
 // saveBeneficiary is POST /v1/beneficiaries and POST /auth/beneficiaries, an addition: 201, or 200
-// where the account is saved already.
+// if the account is saved already.
 func (e *edge) saveBeneficiary(c *fiber.Ctx) error {
 	in := readBody(c)
 	n := transfer.NewBeneficiary{BankCode: in.text("bankCode"), AccountNumber: in.text("accountNumber"), Label: in.text("label")}

@@ -46,8 +46,8 @@ func (e *edge) customerAccount(c *fiber.Ctx) error {
 	return answer(c, a, err)
 }
 
-// submitKYC is POST /v1/customers/:id/kyc and POST /auth/customers/:id/kyc, of which the second is
-// an addition.
+// submitKYC is POST /v1/customers/:id/kyc and POST /auth/customers/:id/kyc, the second is an
+// addition.
 func (e *edge) submitKYC(c *fiber.Ctx) error {
 	in := readBody(c)
 	nin := in.digits("nin")

@@ -8,8 +8,8 @@ import (
 	"ajo/internal/dashboard"
 )
 
-// dashboardPolicy lets the dashboard have its own files and speak with this service: nothing
-// inline, no other host, no frame.
+// dashboardPolicy allows the dashboard its own files and calls to this service: nothing inline, no
+// other host, no frame.
 const dashboardPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -22,11 +22,11 @@ var dashboardFiles = sync.OnceValue(func() map[string]served {
 	return out
 })
 
-// root is GET /, an addition: people who come to the bare address are led to the dashboard.
+// root is GET /, an addition: it redirects people who open the bare address to the dashboard.
 func (e *edge) root(c *fiber.Ctx) error { return c.Redirect("/dashboard", fiber.StatusFound) }
 
-// dashboardPage is GET /dashboard, with and without a slash at its end. What it shows, it asks the
-// session's endpoints for.
+// dashboardPage is GET /dashboard, with and without a slash at its end. The page reads what it
+// shows from the session's endpoints.
 func (e *edge) dashboardPage(c *fiber.Ctx) error { return dashboardFiles()[dashboard.Page].send(c) }
 
 // dashboardStyle is GET /dashboard/style.css.

@@ -35,7 +35,7 @@ var (
 )
 
 // body is a JSON object whose fields are read one by one, by their exact names. The standard
-// decoder would accept "NAME" for "name", and let the last of two win; here both are errors. Other
+// decoder would accept "NAME" for "name", and use the last of two; here both are errors. Unknown
 // fields are ignored. The first error is kept for err, so that a handler reads all fields and
 // checks once.
 type body struct {
@@ -46,8 +46,8 @@ type body struct {
 }
 
 // readBody reads the request's body: JSON, at most 256 KiB, without content coding. It reads the
-// raw bytes, because Fiber's own accessor inflates a compressed body past every limit. A body that
-// is refused has no fields.
+// raw bytes, because Fiber's own accessor inflates a compressed body past every limit. A refused
+// body has no fields.
 func readBody(c *fiber.Ctx) *body {
 	raw := c.Request().Body()
 	if err := checkHeaders(c, len(raw)); err != nil {
@@ -219,8 +219,8 @@ func (b *body) texts(name string) []string {
 	return out
 }
 
-// without is the body as JSON without some of its fields: a secret is kept nowhere, not even as
-// part of a hash, and a code is another one when the request is repeated.
+// without returns the body as JSON without some of its fields: a secret must not be kept, not even
+// as part of a hash, and a repeat of the request has another code.
 func (b *body) without(names ...string) []byte {
 	rest := maps.Clone(b.fields)
 	for _, name := range names {
@@ -229,15 +229,15 @@ func (b *body) without(names ...string) []byte {
 	return again(rest)
 }
 
-// again is fields that were decoded from JSON as JSON.
+// again encodes decoded fields as JSON again.
 func again(fields map[string]json.RawMessage) []byte {
 	out, _ := json.Marshal(fields)
 	return out
 }
 
-// hinting is the body as JSON with the last four characters alone of a number that is a secret:
-// a hash that is kept with the rest, as a request's is, could be tried against all numbers. The
-// last four are shown anyway.
+// hinting returns the body as JSON with only the last four characters of a secret number: the
+// stored hash of a whole request could be tried against all numbers. The last four are shown
+// anyway.
 func (b *body) hinting(name string) []byte {
 	rest := maps.Clone(b.fields)
 	if s := []rune(b.text(name)); len(s) > 4 {
@@ -246,7 +246,7 @@ func (b *body) hinting(name string) []byte {
 	return again(rest)
 }
 
-// has reports whether the body has the field, if only as null.
+// has reports whether the body has the field, even as null.
 func (b *body) has(name string) bool {
 	_, ok := b.fields[name]
 	return ok
@@ -324,7 +324,7 @@ func (b *body) time(name string) *time.Time {
 		return nil
 	}
 	t, err := time.Parse(time.RFC3339, *s)
-	// which JSON has no form for
+	// which JSON cannot represent
 	if err != nil || !timeForm.MatchString(*s) || t.UTC().Add(time.Second).Year() > 9999 {
 		b.refuse(name, "must be an ISO 8601 time such as 2026-01-30T12:15:00Z")
 	}
@@ -333,7 +333,7 @@ func (b *body) time(name string) *time.Time {
 }
 
 // pathParam returns an unescaped part of the path. A text that cannot be stored in the database
-// becomes "", which names nothing.
+// becomes "", which matches nothing.
 func pathParam(c *fiber.Ctx, name string) string {
 	s, err := url.PathUnescape(c.Params(name))
 	if err != nil || !storable(s) {

@@ -44,7 +44,7 @@ type attemptView struct {
 	DurationMs   int64     `json:"durationMs"`
 	StatusCode   *int      `json:"statusCode"`
 	Error        string    `json:"error"`
-	ResponseBody string    `json:"responseBody"` // bytes that are no UTF-8 are replaced
+	ResponseBody string    `json:"responseBody"` // invalid UTF-8 is replaced
 }
 
 var errEndpointFilter = errs.New(errs.Invalid, "endpointId must be an endpoint's id, or default")

@@ -20,8 +20,8 @@ import (
 //go:embed docs/index.html docs/reference.css docs/reference.js docs/*.gz
 var docsFiles embed.FS
 
-// docsPolicy lets the page have its own files and call this service: nothing inline, no other host,
-// no frame.
+// docsPolicy allows the page its own files and calls to this service: nothing inline, no other
+// host, no frame.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -62,7 +62,7 @@ var docsServed = sync.OnceValue(func() map[string]served {
 	return out
 })
 
-// docsFile reads a file. One that is kept compressed is returned both ways, without its suffix.
+// docsFile reads a file. A compressed file is returned both ways, without its suffix.
 func docsFile(file string) (name string, plain, compressed []byte, err error) {
 	b, err := docsFiles.ReadFile("docs/" + file)
 	name, zipped := strings.CutSuffix(file, ".gz")

@@ -18,8 +18,8 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
-// served is a body that is the same for everybody until the next release. Who accepts gzip gets it
-// compressed, under an ETag of its own.
+// served is a body that is the same for everybody until the next release. Clients that accept gzip
+// get it compressed, with another ETag.
 type served struct {
 	media, policy, cache string
 	plain, gzip          variant
@@ -30,7 +30,7 @@ type variant struct {
 	body []byte
 }
 
-// serve makes one of a body, and of its compressed form where there is one already.
+// serve makes a served from a body and, if there is one, its compressed form.
 func serve(media, policy string, body, compressed []byte) served {
 	if compressed == nil {
 		var b bytes.Buffer
@@ -47,7 +47,7 @@ func tagged(body []byte) variant {
 	return variant{`"` + hex.EncodeToString(sum[:16]) + `"`, body}
 }
 
-// send answers with the body, or with 304 to a caller who has this version.
+// send answers with the body, or with 304 if the caller has this version.
 func (s served) send(c *fiber.Ctx) error {
 	v, coding := s.plain, ""
 	if c.Get(fiber.HeaderAcceptEncoding) != "" && c.AcceptsEncodings("gzip") == "gzip" {

@@ -36,7 +36,7 @@ type errorBody struct {
 }
 
 // explain returns the status and the text with which an error is answered. A refusal has its own
-// text, a framework error the text of its status. Anything else is "internal error": its own text
+// text, a framework error the text of its status. Any other error is "internal error", and its text
 // is never shown.
 func explain(err error) (int, string) {
 	if refusal := errs.As(err); refusal != nil && refusal.Kind != errs.Internal {
@@ -63,8 +63,8 @@ func (e *edge) answer(c *fiber.Ctx, err error) error {
 	return c.Status(status).JSON(errorBody{text})
 }
 
-// connectionError answers what never became a request: a body or header over the limit, bytes that
-// are not HTTP, a client that is too slow.
+// connectionError answers input that never became a request: a body or header over the limit, bytes
+// that are not HTTP, a client that is too slow.
 func (e *edge) connectionError(c *fiber.Ctx, err error) error {
 	// Fiber treats a broken connection as a bad gateway
 	if status, _ := explain(err); status >= 500 {

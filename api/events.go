@@ -7,7 +7,7 @@ import (
 )
 
 // listEvents is GET /v1/events, an addition: the log of the tenant's events, oldest first. Unlike a
-// list it has a cursor at its end too, since there will be more.
+// list, it also has a cursor at its end, since there will be more events.
 func (e *edge) listEvents(c *fiber.Ctx) error {
 	r, err := pageRequest(c, page.Max)
 	if err != nil {

@@ -29,8 +29,8 @@ const (
 	maxPDFLines = 5_000
 )
 
-// How many exports run at once, at most one for each tenant. Others wait, as long as a request may
-// take.
+// How many exports run at once, at most one for each tenant. Others wait, for as long as a request
+// may take.
 const (
 	exportsAtOnce    = 2
 	exportsPerTenant = 4 // requests of a tenant, one of which runs
@@ -66,11 +66,11 @@ func (e *edge) statementPDF(c *fiber.Ctx) error {
 	})
 }
 
-// statementXML is GET /auth/accounts/:accountRef/statement.xml, an addition: the lines of a time as
-// camt.053.
+// statementXML is GET /auth/accounts/:accountRef/statement.xml, an addition: the lines of a period
+// as camt.053.
 func (e *edge) statementXML(c *fiber.Ctx) error {
 	return e.export(c, "application/xml", "xml", func(ctx context.Context, b *bytes.Buffer, ref string, f ledger.Filter) (string, error) {
-		f.Direction, f.Status = "", "" // its balances are those of all lines
+		f.Direction, f.Status = "", "" // its balances cover all lines
 		x, err := e.Accounts.Export(ctx, caller(c).ID, ref, f, maxCSVLines)
 		if err != nil {
 			return "", err
@@ -131,7 +131,7 @@ func sheetOf(t tenant.Tenant, f ledger.Filter, x account.Export) statement.Sheet
 	}
 }
 
-// Refusals of a receipt of what is not final.
+// Refusals of a receipt for a payment or payout that is not final.
 var (
 	errUnconfirmed = errs.New(errs.Unprocessable, "the payment is not confirmed")
 	errRecalled    = errs.New(errs.Unprocessable, "the bank may have taken the payment back")
@@ -139,8 +139,8 @@ var (
 	errDiffers     = errs.New(errs.Unprocessable, "the bank's record of the transfer says otherwise")
 )
 
-// paymentReceipt is GET /auth/payments/:id/receipt.pdf, an addition: of a confirmed payment that is
-// not said to be taken back.
+// paymentReceipt is GET /auth/payments/:id/receipt.pdf, an addition: for a confirmed payment that
+// nobody says was taken back.
 func (e *edge) paymentReceipt(c *fiber.Ctx) error {
 	return e.sendFile(c, "application/pdf", "pdf", func(ctx context.Context, b *bytes.Buffer) (string, error) {
 		p, err := e.Payments.Timeline(ctx, caller(c).ID, pathID(c))
@@ -156,8 +156,8 @@ func (e *edge) paymentReceipt(c *fiber.Ctx) error {
 	})
 }
 
-// transferReceipt is GET /auth/transfers/:merchantTxRef/receipt.pdf, an addition: of a payout that
-// the bank has made, as far as its newest record says.
+// transferReceipt is GET /auth/transfers/:merchantTxRef/receipt.pdf, an addition: for a payout that
+// the bank has made, by its newest record.
 func (e *edge) transferReceipt(c *fiber.Ctx) error {
 	return e.sendFile(c, "application/pdf", "pdf", func(ctx context.Context, b *bytes.Buffer) (string, error) {
 		t, err := e.Transfers.Get(ctx, caller(c).ID, pathParam(c, "merchantTxRef"))
@@ -206,7 +206,7 @@ func payoutReceipt(from string, t transfer.Transfer, made statement.Made) statem
 	}}
 }
 
-// made is what the files say of their making.
+// made returns what files say about themselves: when they were made, and whether in test mode.
 func (e *edge) made() statement.Made {
 	return statement.Made{At: e.Accounts.Clock.Now(), Test: e.Sandbox != nil}
 }
@@ -223,8 +223,7 @@ func (e *edge) export(c *fiber.Ctx, media, ending string, write func(ctx context
 	})
 }
 
-// sendFile sends a file that was completed before, so that an error is an error and not half a
-// file.
+// sendFile sends a complete file, so that an error is answered as one and not as half a file.
 func (e *edge) sendFile(c *fiber.Ctx, media, ending string, write func(ctx context.Context, b *bytes.Buffer) (name string, err error)) error {
 	ctx := c.UserContext()
 	leave, err := e.exportPlaces.enter(ctx, caller(c).ID)

@@ -11,8 +11,8 @@ import (
 // errFeeQuery refuses a query with both parameters, or with neither.
 var errFeeQuery = errs.New(errs.Invalid, "exactly one of amount and net is required")
 
-// calculateFee is GET /v1/fees/calculate, in both forms: ?amount= and ?net=. An addition: what the
-// platform takes of the tenant, where it has a price.
+// calculateFee is GET /v1/fees/calculate, in both forms: ?amount= and ?net=. An addition: the
+// platform's charges, if the tenant has a price.
 func (e *edge) calculateFee(c *fiber.Ctx) error {
 	args := c.Request().URI().QueryArgs()
 	amount, net := args.Has("amount"), args.Has("net")

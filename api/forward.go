@@ -19,11 +19,11 @@ import (
 	"ajo/internal/tenant"
 )
 
-// Test mode, as the live API sees it: a request with a test key, or of a session that asks for test
-// mode, is sent on to the sandbox as it is, and its answer is the sandbox's. The live database is
-// asked for the session and no more. A request that is sent on is no part of the live metrics.
+// Test mode in the live API: a request with a test key, or of a session that asks for test mode, is
+// forwarded to the sandbox unchanged, and the sandbox's answer is returned. The live database is
+// only asked for the session. A forwarded request does not count in the live metrics.
 
-// Bounds of what is sent on, so that test requests take no room of live ones.
+// Bounds of forwarded requests, so that they take no resources from live ones.
 const (
 	forwardedAtOnce  = 32
 	forwardTimeout   = 15 * time.Second // below the deadline of a request
@@ -41,9 +41,9 @@ var (
 	errLiveOnly = errs.New(errs.NotFound, "this exists in test mode only: use an ajo_test_ key, or X-Ajo-Mode: test with a session")
 )
 
-// liveOnly are the endpoints of sessions that test mode leaves to the live service, whichever mode
-// is asked for, and why: they are about people and the organisation, of which there is one. All
-// others of sessions are the sandbox's in test mode.
+// liveOnly are the session endpoints that the live service answers in both modes, and why: they are
+// about people and the organisation, which exist only once. In test mode the sandbox answers all
+// other session endpoints.
 var liveOnly = map[endpoint]string{
 	{"POST", "/auth/password"}:              "the password opens both modes",
 	{"POST", "/auth/business-kyc"}:          "it is about the business; in test mode it is verified",
@@ -69,7 +69,7 @@ func (r Route) InTestMode() bool {
 	return !live && (r.Credential == Key || r.Credential == Session || r.Credential == SessionOrKey)
 }
 
-// TestMode sends requests on to the sandbox.
+// TestMode forwards requests to the sandbox.
 type TestMode struct {
 	url    string
 	passes *sandbox.Passes
@@ -78,7 +78,7 @@ type TestMode struct {
 	log    *slog.Logger
 }
 
-// NewTestMode returns what sends requests on to the sandbox at an address.
+// NewTestMode returns a forwarder to the sandbox at an address.
 func NewTestMode(address string, passes *sandbox.Passes, log *slog.Logger) *TestMode {
 	return &TestMode{
 		url: strings.TrimSuffix(address, "/"), passes: passes, log: log, slots: make(chan struct{}, forwardedAtOnce),
@@ -93,12 +93,12 @@ func NewTestMode(address string, passes *sandbox.Passes, log *slog.Logger) *Test
 // Close ends the connections.
 func (m *TestMode) Close() { m.client.CloseIdleConnections() }
 
-// hasTestKey reports whether the request has a key that is the sandbox's to look up, if it is any.
+// hasTestKey reports whether the request has a key that only the sandbox can look up.
 func hasTestKey(c *fiber.Ctx) bool {
 	return strings.HasPrefix(c.Get(keyHeader), string(secret.TestKey))
 }
 
-// forwardKey sends on a request with a test key.
+// forwardKey forwards a request with a test key.
 func (e *edge) forwardKey(c *fiber.Ctx) error {
 	switch {
 	case e.Test == nil:
@@ -115,8 +115,8 @@ func (e *edge) forwardKey(c *fiber.Ctx) error {
 // modeLive is the value of the header that asks for the live service.
 const modeLive = "live"
 
-// checkMode refuses a request with a key of one mode that asks for the other: whoever says test
-// must not move money.
+// checkMode refuses a request with a key of one mode that asks for the other: a request that says
+// test must not move money.
 func checkMode(c *fiber.Ctx, of string) error {
 	if mode := c.Get(sandbox.ModeHeader); mode != "" && mode != of {
 		return errKeyMode
@@ -124,7 +124,7 @@ func checkMode(c *fiber.Ctx, of string) error {
 	return nil
 }
 
-// wantsTestMode reports whether a session's request is the sandbox's.
+// wantsTestMode reports whether a session's request is for the sandbox.
 func (e *edge) wantsTestMode(c *fiber.Ctx, r Route) (bool, error) {
 	switch mode := c.Get(sandbox.ModeHeader); {
 	case mode == "" || mode == modeLive || e.Sandbox != nil:
@@ -137,7 +137,7 @@ func (e *edge) wantsTestMode(c *fiber.Ctx, r Route) (bool, error) {
 	return r.InTestMode(), nil
 }
 
-// forwardSession sends on a request of a session, for the member whom it was checked for.
+// forwardSession forwards a session's request, for the member that the session belongs to.
 func (e *edge) forwardSession(c *fiber.Ctx, t tenant.Tenant) error {
 	m := t.Member
 	return e.forward(c, sandbox.Pass{From: e.address(c), Caller: &sandbox.Caller{
@@ -147,20 +147,20 @@ func (e *edge) forwardSession(c *fiber.Ctx, t tenant.Tenant) error {
 
 type forwardedKey struct{}
 
-// forwarded reports whether a request was sent on to the sandbox.
+// forwarded reports whether a request was forwarded to the sandbox.
 func forwarded(c *fiber.Ctx) bool { return c.Locals(forwardedKey{}) != nil }
 
-// passedOn are the headers of a request that the sandbox gets. The cookie is none of them.
+// passedOn are the headers of a request that the sandbox gets. The cookie is not among them.
 var passedOn = []string{
 	fiber.HeaderContentType, fiber.HeaderContentEncoding, fiber.HeaderAccept, fiber.HeaderUserAgent, headerIdempotencyKey, keyHeader,
 }
 
-// keptBack are the headers of an answer that are the connection's, or that this API sets itself.
+// keptBack are the headers of an answer that belong to the connection, or that this API sets
+// itself.
 var keptBack = []string{"Connection", "Content-Length", "Date", "Keep-Alive", "Server", "Set-Cookie", "Transfer-Encoding", "X-Request-Id"}
 
-// forward sends the request on and answers what the sandbox answers. The sandbox being away is
-// nothing that an operator of the live service must act on, so it is answered here and not as a
-// fault.
+// forward forwards the request and returns the sandbox's answer. A sandbox that is away needs no
+// action from an operator of the live service, so that is answered here and not as a fault.
 func (e *edge) forward(c *fiber.Ctx, pass sandbox.Pass) error {
 	c.Locals(forwardedKey{}, true)
 	select {
@@ -197,7 +197,7 @@ var (
 	errPassed     = errors.New("it refuses the pass: AJO_TEST_SECRET must be the same on both sides, and the clocks within a minute")
 )
 
-// send makes the call. The body is the raw one, as [readBody] has it.
+// send makes the call. The body is the raw one, as in [readBody].
 func (m *TestMode) send(c *fiber.Ctx, pass sandbox.Pass) (*http.Response, []byte, error) {
 	uri := c.Request().URI()
 	raw := string(uri.PathOriginal())
@@ -235,7 +235,7 @@ func (m *TestMode) send(c *fiber.Ctx, pass sandbox.Pass) (*http.Response, []byte
 	case err == nil && len(answer) > maxForwarded:
 		err = errLongAnswer
 	case resp.StatusCode == http.StatusUnauthorized && bytes.Contains(answer, []byte(sandbox.ErrPass.Msg)):
-		err = errPassed // which is no refusal of the caller's credential
+		err = errPassed // which does not refuse the caller's credential
 	}
 	for _, name := range keptBack {
 		resp.Header.Del(name)

@@ -9,14 +9,14 @@ import (
 )
 
 // A proxy in front and this server must agree on where a request ends. If a header can be read in
-// two ways, bytes that one of them takes for a body are the next request for the other, with the
-// credentials of whoever uses that connection next. So whatever RFC 9112 calls faulty framing is
-// 400 and closes the connection before the body is read. fasthttp refuses much of it by itself;
-// what it accepts leniently is refused here.
+// two ways, bytes that are a body for one of them are the next request for the other, with the
+// credentials of whoever uses that connection next. So everything that RFC 9112 calls faulty
+// framing gets 400, and the connection is closed before the body is read. fasthttp refuses much of
+// it by itself; what it accepts leniently is refused here.
 
 const (
-	// unframed replaces the method of a request that is refused. It is not a token, so no client
-	// can send it.
+	// unframed replaces the method of a refused request. It is not a token, so no client can send
+	// it.
 	unframed = "not framed"
 	// endOfHeaders is added after the last header field of a chunked request. fasthttp appends the
 	// trailer's fields, so a field after it is a trailer. The name is not a token either.
@@ -52,7 +52,7 @@ func (e *edge) refuseBadFraming(app *fiber.App) {
 	}
 }
 
-// hasTrailer reports whether a chunked request has fields after its body. They would pass for
+// hasTrailer reports whether a chunked request has fields after its body. They would count as
 // headers that a proxy did not check.
 func hasTrailer(h *fasthttp.RequestHeader) bool {
 	if h.ContentLength() != -1 {

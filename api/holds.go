@@ -12,7 +12,7 @@ import (
 	"ajo/ledger"
 )
 
-// member is the By of a session's member; nil for an API key.
+// member returns the By of a session's member; nil for an API key.
 func (e *edge) member(c *fiber.Ctx) *audit.By {
 	if caller(c).Key.ID != uuid.Nil {
 		return nil
@@ -45,7 +45,7 @@ func (e *edge) listHolds(c *fiber.Ctx) error {
 	})
 }
 
-// listRecalls is GET /auth/accounts/:accountRef/recalls, an addition: what else is held.
+// listRecalls is GET /auth/accounts/:accountRef/recalls, an addition: what recalls hold.
 func (e *edge) listRecalls(c *fiber.Ctx) error {
 	a, err := e.Accounts.Get(c.UserContext(), caller(c).ID, pathParam(c, accountRef))
 	if err != nil {

@@ -19,8 +19,8 @@ func (e *edge) once(c *fiber.Ctx, do func(idempotency.Request) (idempotency.Answ
 	return e.onceOf(c, c.Request().Body(), do)
 }
 
-// onceOf is once for a request of which a part is no part of what it asks for: asked is the rest,
-// which a repeat must have again.
+// onceOf is once for a request with a part that may differ in a repeat: asked is the rest, which a
+// repeat must have again.
 func (e *edge) onceOf(c *fiber.Ctx, asked []byte, do func(idempotency.Request) (idempotency.Answer, bool, error)) error {
 	key, err := idempotency.NewRequest(caller(c).ID, c.Get(headerIdempotencyKey), c.Method(), c.Path(), asked)
 	if err != nil {

@@ -19,9 +19,9 @@ const (
 	listenRetry     = 5 // seconds after which a refused call may try again
 )
 
-// listen is POST /auth/listen: a long poll, which outlasts the deadline of other requests. It
-// answers at once, with the events that there are, when the process stops or when it must make room
-// for another tenant.
+// listen is POST /auth/listen: a long poll, which may last longer than other requests' deadline. It
+// answers early, with the events so far, when the process stops or when it must make room for
+// another tenant.
 func (e *edge) listen(c *fiber.Ctx) error {
 	tenant := caller(c).ID
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Listen, tenant)); err != nil {

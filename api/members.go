@@ -10,7 +10,7 @@ import (
 	"ajo/internal/tenant"
 )
 
-// pathID is the row that a path names; uuid.Nil, which no row has, where it is no id.
+// pathID returns the id in a path; uuid.Nil, which no row has, if it is not an id.
 func pathID(c *fiber.Ctx) uuid.UUID {
 	id, _ := uuid.Parse(pathParam(c, "id"))
 	return id

@@ -84,8 +84,9 @@ func (e *edge) loginByLink(c *fiber.Ctx) error {
 	return e.loggedIn(c, s)
 }
 
-// limitLogin counts a login attempt. Networks from which the owner has logged in are counted one by
-// one, all others together: guesses from elsewhere do not use up the owner's attempts.
+// limitLogin counts a login attempt. Each network from which the owner has logged in is counted
+// separately, all others together, so that guesses from elsewhere do not use up the owner's
+// attempts.
 func (e *edge) limitLogin(c *fiber.Ctx, email string) error {
 	network := ratelimit.Network(e.address(c))
 	known, err := e.Tenants.KnowsNetwork(c.UserContext(), email, network)
@@ -132,8 +133,8 @@ func (e *edge) resetPassword(c *fiber.Ctx) error {
 	return e.loggedIn(c, s)
 }
 
-// loggedIn sets the session's cookie and answers whose it is. A failure to remember the network
-// does not fail the login.
+// loggedIn sets the session's cookie and answers whose session it is. A failure to remember the
+// network does not fail the login.
 func (e *edge) loggedIn(c *fiber.Ctx, s tenant.Session) error {
 	addr := e.address(c)
 	e.warnForgotten(c, e.Tenants.SignedIn(c.UserContext(), s, addr, ratelimit.Network(addr)))
@@ -141,7 +142,7 @@ func (e *edge) loggedIn(c *fiber.Ctx, s tenant.Session) error {
 	return c.JSON(whose{s.TenantID, s.Name})
 }
 
-// whose says for which tenant somebody has logged in.
+// whose is the answer that says for which tenant somebody has logged in.
 type whose struct {
 	TenantID uuid.UUID `json:"tenantId"`
 	Name     string    `json:"name"`

@@ -32,7 +32,7 @@ func paymentFilter(c *fiber.Ctx) (f ledger.PaymentFilter, ref string, err error)
 }
 
 // listPayments is GET /v1/payments and GET /auth/payments, an addition: by filter, in an order, and
-// with the sums of all pages where they are asked for.
+// with the sums of all pages on request.
 func (e *edge) listPayments(c *fiber.Ctx) error {
 	f, ref, err := paymentFilter(c)
 	if err != nil {

@@ -7,9 +7,10 @@ import (
 )
 
 // replicaEndpoints are those that a read replica may answer: lists, statements, exports and the
-// dashboard's first page. All others are answered by the primary, as clients and handlers decide by
-// them: balances, the state of one thing, keys and sessions (which are checked before any handler),
-// and whatever writes; and by the primary the files of all accounts, which are of one moment.
+// dashboard's first page. The primary answers all others, because clients and handlers base
+// decisions on them: balances, the state of one thing, keys and sessions (which are checked before
+// any handler), and everything that writes; and also the files of all accounts, which are of one
+// moment.
 var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/misdirected"}: true,
 
@@ -47,7 +48,7 @@ var replicaEndpoints = map[endpoint]bool{
 // AtReplica reports whether a read replica may answer the endpoint.
 func (r Route) AtReplica() bool { return replicaEndpoints[endpoint{r.Method, r.Path}] }
 
-// handler is the row's handler. Where [Route.AtReplica] says so it may run twice: at the replica
+// handler returns the row's handler. If [Route.AtReplica] is true, it may run twice: at the replica
 // and, if that fails, at the primary. Its answer is complete before any of it is sent.
 func (e *edge) handler(r Route) fiber.Handler {
 	handle := func(c *fiber.Ctx) error { return r.handle(e, c) }

@@ -7,14 +7,14 @@ import (
 	"ajo/internal/transfer"
 )
 
-// refundEntry is POST /v1/entries/:id/refund, an addition. Without an amount, or with null, all
-// that is left of the payment goes back.
+// refundEntry is POST /v1/entries/:id/refund, an addition. Without an amount, or with null,
+// everything that is left of the payment is refunded.
 func (e *edge) refundEntry(c *fiber.Ctx) error {
 	return e.refundFor(c, readBody(c), c.Request().Body())
 }
 
-// refundPayment is POST /auth/payments/:id/refund, an addition: refundEntry, as asked for by a
-// member who proves to be there.
+// refundPayment is POST /auth/payments/:id/refund, an addition: refundEntry, for a member who gives
+// the password or a code.
 func (e *edge) refundPayment(c *fiber.Ctx) error {
 	in := readBody(c)
 	if err := e.prove(c, in); err != nil {
@@ -23,7 +23,7 @@ func (e *edge) refundPayment(c *fiber.Ctx) error {
 	return e.refundFor(c, in, in.without("password", "code"))
 }
 
-// refundFor has a payment paid back for who asks for it. asked is what a repeat is compared by.
+// refundFor refunds a payment for the maker. asked is compared with that of a repeat.
 func (e *edge) refundFor(c *fiber.Ctx, in *body, asked []byte) error {
 	amount := ""
 	if _, given := in.value("amount"); given {

@@ -15,7 +15,7 @@ import (
 	"ajo/internal/trace"
 )
 
-// idForm is the form of a client's own request id; any other is replaced.
+// idForm is the form of a client's own request id; an id of any other form is replaced.
 var idForm = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 
 type requestIDKey struct{}
@@ -88,7 +88,7 @@ func (e *edge) begin(c *fiber.Ctx) error {
 	return nil
 }
 
-// count counts an answer under its route; a path without an endpoint counts as none.
+// count counts an answer under its route; a path without an endpoint has none.
 func (e *edge) count(c *fiber.Ctx, took time.Duration) {
 	route := c.Route().Path
 	counts := e.counts[endpoint{c.Method(), route}]

@@ -6,7 +6,7 @@ import (
 	"ajo/internal/tenant"
 )
 
-// Credential is what an endpoint asks of its caller.
+// Credential is what an endpoint requires of its caller.
 type Credential uint8
 
 // The credentials (specification, "Endpoints").
@@ -23,16 +23,16 @@ func (c Credential) String() string {
 	return [...]string{"None", "Session", "Key", "SessionOrKey", "Signature"}[c]
 }
 
-// anyScope is for endpoints that every API key may use, whatever its scopes. unscoped says why.
+// anyScope marks endpoints that every API key may use, whatever its scopes; see unscoped.
 const anyScope tenant.Scope = ""
 
-// unscoped are the endpoints with [anyScope], and why no key is refused there.
+// unscoped has the endpoints with [anyScope], and why they accept every key.
 var unscoped = map[endpoint]string{
 	{"GET", "/v1/transfers/banks"}: "the list of banks is the same for everybody, and public",
 	{"GET", "/v1/fees/calculate"}:  "it computes with public tiers and with the price that its tenant has agreed to",
 }
 
-// Route is one endpoint. Scope is what an API key needs there, and Role what a session's member
+// Route is one endpoint. Scope is what an API key needs there, and Role is what a session's member
 // needs. Limited rows are counted per address, as they need no credential.
 type Route struct {
 	Method, Path string

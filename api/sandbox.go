@@ -11,9 +11,9 @@ import (
 	"ajo/internal/tenant"
 )
 
-// Sandbox is what the API of test mode has beside the live one. It has the endpoints of
-// [Route.InTestMode], those of health and the bank's, and asks each but the last two for the live
-// API's pass: it has no logins and no cookies of its own.
+// Sandbox is what the API of test mode has in addition to the live one. It serves the endpoints of
+// [Route.InTestMode], the health endpoints and the bank's. All but the last two require the live
+// API's pass, since it has no logins and no cookies of its own.
 type Sandbox struct {
 	Passes *sandbox.Passes
 	Bank   *sandbox.Bank
@@ -29,7 +29,7 @@ func (e *edge) has(r Route) bool {
 
 type passKey struct{}
 
-// passOf is what the live API says of the request; the zero value where it was not asked.
+// passOf returns the live API's pass of the request; the zero value if there is none.
 func passOf(c *fiber.Ctx) sandbox.Pass {
 	p, _ := c.Locals(passKey{}).(sandbox.Pass)
 	return p
@@ -59,8 +59,8 @@ func (e *edge) byPass(c *fiber.Ctx) (tenant.Tenant, error) {
 	})
 }
 
-// testPayment is POST /v1/test/payments and POST /auth/test/payments, an addition: somebody pays
-// into an account of the tenant.
+// testPayment is POST /v1/test/payments and POST /auth/test/payments, an addition: it simulates a
+// payment to an account of the tenant.
 func (e *edge) testPayment(c *fiber.Ctx) error {
 	if e.Sandbox == nil {
 		return errLiveOnly

@@ -14,7 +14,7 @@ import (
 	"ajo/ledger"
 )
 
-// How long what is looked for must be, and how much of each list an answer has.
+// The length of a search text, and how many rows of each list an answer has.
 const (
 	minSought  = 2 // characters
 	shownFound = 10
@@ -31,7 +31,7 @@ type findings struct {
 	More      []string            `json:"more"` // the lists that may have others that match
 }
 
-// search is GET /auth/search, an addition: what of the tenant's has a text, or is of a sum.
+// search is GET /auth/search, an addition: the tenant's rows that match a text or a sum.
 func (e *edge) search(c *fiber.Ctx) error {
 	text := strings.TrimSpace(c.Query("q"))
 	if n := utf8.RuneCountInString(text); !storable(text) || n < minSought || n > maxSearch {
@@ -66,7 +66,7 @@ func (e *edge) search(c *fiber.Ctx) error {
 	return c.JSON(f)
 }
 
-// sumIn is the sum that a person writes, such as ₦12,000 or 12000.50; nil: the text is none.
+// sumIn parses a sum as people write it, such as ₦12,000 or 12000.50; nil: the text is not one.
 func sumIn(text string) *money.Amount {
 	text = strings.NewReplacer("₦", "", ",", "", " ", "").Replace(text)
 	sum, err := money.Parse(text)

@@ -9,8 +9,8 @@ import (
 	"ajo/internal/transfer"
 )
 
-// errAmountNumber refuses an amount that was sent as a JSON number: it may have lost digits in the
-// client.
+// errAmountNumber refuses an amount that was sent as a JSON number, since it may have lost digits
+// in the client.
 var errAmountNumber = errs.New(errs.Unprocessable, "amount must be a decimal string, not a number")
 
 // amountOf is the amount of a settlement as text. Any value that is not a string, null too, becomes
@@ -30,8 +30,8 @@ func (e *edge) settle(c *fiber.Ctx) error {
 	return e.settleFor(c, readBody(c), c.Request().Body())
 }
 
-// payOut is POST /auth/accounts/:accountRef/settle, an addition: settle, as asked for by a member
-// who proves to be there.
+// payOut is POST /auth/accounts/:accountRef/settle, an addition: settle, for a member who gives the
+// password or a code.
 func (e *edge) payOut(c *fiber.Ctx) error {
 	in := readBody(c)
 	if err := e.prove(c, in); err != nil {
@@ -40,7 +40,7 @@ func (e *edge) payOut(c *fiber.Ctx) error {
 	return e.settleFor(c, in, in.without("password", "code"))
 }
 
-// maker is who asks for a transfer: the member of a session, or nobody for an API key.
+// maker returns who asks for a transfer: the member of a session, or nobody for an API key.
 func (e *edge) maker(c *fiber.Ctx) transfer.Maker {
 	m := transfer.Maker{Member: caller(c).Member.ID, By: e.by(c)}
 	if e.Sandbox == nil { // which knows no sessions
@@ -49,7 +49,7 @@ func (e *edge) maker(c *fiber.Ctx) transfer.Maker {
 	return m
 }
 
-// settleFor has an account settled for who asks for it. asked is what a repeat is compared by.
+// settleFor settles an account for the maker. asked is compared with that of a repeat.
 func (e *edge) settleFor(c *fiber.Ctx, in *body, asked []byte) error {
 	amount, err := amountOf(in)
 	if err != nil {

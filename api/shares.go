@@ -22,12 +22,12 @@ type listeners struct {
 // listening is a call that waits.
 type listening struct {
 	tenant uuid.UUID
-	ended  atomic.Bool // it had to make room, and answers with what there is
+	ended  atomic.Bool // it had to make room, and answers with the events so far
 }
 
 // enter takes a slot for a call of the tenant; nil when there is none for it. When all slots are
 // taken, the oldest call of the tenant that has most makes room, as long as that tenant keeps at
-// least as many as the newcomer has then. So slots are shared out evenly among many tenants.
+// least as many as the newcomer then has. So slots are shared evenly among many tenants.
 func (l *listeners) enter(tenant uuid.UUID) *listening {
 	l.mu.Lock()
 	defer l.mu.Unlock()

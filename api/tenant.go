@@ -66,7 +66,7 @@ func (e *edge) setWebhookURL(c *fiber.Ctx) error {
 	}{url})
 }
 
-// warningHeader says what was accepted here and would be refused in production.
+// warningHeader names what was accepted here but would be refused in production.
 const warningHeader = "X-Ajo-Warning"
 
 // warnOfCallback adds a warning to the answer that accepts a callback URL, if production would

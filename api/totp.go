@@ -8,8 +8,8 @@ import (
 	"ajo/ratelimit"
 )
 
-// withoutTOTP are the endpoints that a session may call whose member must set up a second factor
-// first, and why.
+// withoutTOTP has the endpoints that a session may call while its member must first set up a second
+// factor, and why.
 var withoutTOTP = map[endpoint]string{
 	{"GET", "/auth/me"}:                "the page says where one is",
 	{"GET", "/auth/member"}:            "it says that the factor is missing",
@@ -108,9 +108,9 @@ func (e *edge) readPassword(c *fiber.Ctx) (secret.Redacted, error) {
 	return password, e.limitMember(c)
 }
 
-// prove has the member of a session give the password again, or a code, and counts the try. It
-// comes before all else that the request asks for. In the sandbox there is no money that could
-// leave, and nobody's password.
+// prove checks the password or code that the member of a session must give again, and counts the
+// try. It comes before everything else in the request. The sandbox skips it, since it has no real
+// money and no passwords.
 func (e *edge) prove(c *fiber.Ctx, in *body) error {
 	if e.Sandbox != nil {
 		return in.err()

@@ -8,9 +8,9 @@ import (
 	"ajo/internal/trace"
 )
 
-// traced begins the trace of a request that has passed its limit and its credential. Only the trace
-// of an API key's holder is continued; strangers, and whoever claims to be the bank, get a new one.
-// Their headers do not decide whether it is sampled.
+// traced begins the trace of a request that has passed its limit and its credential. Only the
+// holder of an API key can continue a trace; strangers, and callers that claim to be the bank, get
+// a new one, and their headers do not decide whether it is sampled.
 func traced(r Route) fiber.Handler {
 	name := r.Method + " " + r.Path
 	return func(c *fiber.Ctx) error {

@@ -25,7 +25,8 @@ type shownEndpoint struct {
 	Endpoint      tenant.Endpoint `json:"endpoint"`
 }
 
-// readEndpoint reads what to set of an endpoint. accountRefs may be null: all accounts.
+// readEndpoint reads the fields of an endpoint that are to be set. accountRefs may be null: all
+// accounts.
 func readEndpoint(in *body) tenant.EndpointChange {
 	ch := tenant.EndpointChange{URL: in.optional("url")}
 	if events := in.texts("events"); events != nil {
@@ -87,8 +88,8 @@ func (e *edge) rotateEndpointSecret(c *fiber.Ctx) error {
 	return answer(c, shownEndpoint{secret.Reveal(), changed}, err)
 }
 
-// resendEvent is POST /auth/events/resend, an addition: one more delivery of an event, at most ten
-// a second, so that new events are not behind them.
+// resendEvent is POST /auth/events/resend, an addition: another delivery of an event, at most ten a
+// second, so that new events need not wait behind them.
 func (e *edge) resendEvent(c *fiber.Ctx) error {
 	in := readBody(c)
 	group, event, to := in.text("transactionGroupId"), in.text("eventType"), in.optional("endpointId")
