@@ -54,9 +54,9 @@ const (
 	watchLeast = 10 * time.Minute
 	watchMost  = 24 * time.Hour
 	watchFor   = 14 * 24 * time.Hour
-	// reopenGap is how soon the same source can reopen a recall that the bank's record
-	// contradicted. It doubles each time, up to reopenMost, so that nobody can hold money, or make
-	// us ask the bank, for ever.
+	// A recall that the bank's record contradicted can be opened again, except by an operator, only
+	// after reopenGap, doubled for each time that it was opened, up to reopenMost. So nobody can
+	// hold money, or make us ask the bank, for ever.
 	reopenGap  = 10 * time.Minute
 	reopenMost = 24 * time.Hour
 )
