@@ -67,7 +67,7 @@ func TestRecallCommands(t *testing.T) {
 	o.lastAudit("recalls.open", "event:"+id.String(), "a letter")
 	out := o.good("recalls", "list", "--status", "open")
 	for _, want := range []string{
-		"EVENT", "OPEN SINCE", "LAST ANSWER", id.String(), "open", "operator", "Test tenant", "customer-1", "4975.00", "the bank may have taken it back: it is asked",
+		"EVENT", "OPEN SINCE", "LAST ANSWER", id.String(), "open", "operator", "Test tenant", "customer-1", "4975.00", "the bank may have taken it back, and is being asked",
 	} {
 		require.Contains(t, out, want)
 	}

@@ -62,9 +62,9 @@ const (
 )
 
 var (
-	whyRecalled   = "the bank may have taken it back: it is asked"
-	whyStillThere = "the bank is said to have taken it back, and its record says success: it is asked once more"
-	whyWatched    = "the bank is said to have taken it back, and its record says success: nothing is held, and it is asked on for two weeks"
+	whyRecalled   = "the bank may have taken it back, and is being asked"
+	whyStillThere = "the bank is said to have taken it back, but its record says success: the bank is asked once more"
+	whyWatched    = "the bank is said to have taken it back, but its record says success: nothing is held, and the bank is asked for two more weeks"
 )
 
 // recallState is what a check knows about the unfinished recall of its payment; its zero value
@@ -236,7 +236,7 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 			return nil, err
 		}
 		opened = append(opened, id)
-		s.Log.WarnContext(ctx, "the bank may have taken a payment back: it is asked, and the sum covers no settlement meanwhile", slog.String("alert", "recall_opened"),
+		s.Log.WarnContext(ctx, "the bank may have taken a payment back: the bank is asked, and the sum covers no settlement meanwhile", slog.String("alert", "recall_opened"),
 			slog.String("event", id.String()), slog.String("account", r.AccountID.String()), slog.String("source", string(source)))
 	}
 	if _, err := tx.Exec(ctx, `UPDATE inbound_events e SET last_error = $2 FROM unnest($1::uuid[]) AS m (event) WHERE e.id = ANY(ARRAY[m.event])`, opened, whyRecalled); err != nil {

@@ -65,7 +65,7 @@ func TestWatchedRecallEnds(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, []any{id, since.Add(10 * time.Minute)}, []any{list[0].EventID, list[0].NextAttemptAt.UTC()})
-	require.Contains(t, list[0].LastError, "it is asked on")
+	require.Contains(t, list[0].LastError, "asked for two more weeks")
 	state, err := invariant.Light(b.ctx, b.Pool, b.Clock.Now())
 	require.NoError(t, err)
 	require.Equal(t, []int64{0, 1, 0}, []int64{state.RecallCount, state.WatchedCount, state.ProvisionalCount})
