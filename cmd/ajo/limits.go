@@ -155,7 +155,7 @@ func (t *tool) newLimitsTierCmd() *cobra.Command {
 	var number int
 	var deposit, day, balance, from string
 	return t.tenantChange(command{
-		use: "tier <id or e-mail>", short: "Set what may come in to accounts of a tenant's customers of a tier",
+		use: "tier <id or e-mail>", short: "Limit what accounts of a tenant's customers of a tier may receive",
 		long: `Sets the limits of what the accounts of a tenant's customers of one tier may receive. A limit that you leave out stays as it is; "none"
 removes it. A payment above a limit is still posted, but the excess is held: it is in the balance, and no settlement can use it. A higher tier of the customer ("ajo customers tier", or its KYC) releases what that tier allows; "ajo accounts
 release" releases one hold. What has already been received is neither held nor released by this command.`,

@@ -33,7 +33,7 @@ func (t *tool) newOperatorAddCmd() *cobra.Command {
 	role := string(operator.Viewer)
 	return t.newChangeCmd(change{
 		command: command{
-			use: "add <name>", short: "Make an account for the console",
+			use: "add <name>", short: "Create an account for the console",
 			long: `Creates an account for the console on the operations port, and prints a set-up code, once. With the code, the person chooses a password
 and sets up a second factor; whoever runs this command learns neither. A viewer sees everything and changes nothing; an operator can do what
 the command line does. The audit log calls the person console:<name>. Needs AJO_ENCRYPTION_KEYS.`,

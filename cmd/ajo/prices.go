@@ -85,7 +85,7 @@ func (t *tool) newPricesSetCmd() *cobra.Command {
 	var asListed bool
 	return t.newChangeCmd(change{
 		command: command{
-			use: "set", short: "Set what the platform takes for payments or payouts, or the VAT on that",
+			use: "set", short: "Set what the platform charges for payments or payouts, or the VAT on it",
 			long: `Sets a price from a given day on: in the price list, which applies to all tenants, or for one tenant, which overrides the list. The fee is
 the percentage plus the flat amount, at least the minimum and at most the cap; what you leave out is 0, or no cap. It is debited with each
 payment (on its gross amount) or settlement (on its amount) that is posted or accepted from then on, as an entry of the kind platform_fee.

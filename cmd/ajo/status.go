@@ -14,8 +14,8 @@ import (
 func (t *tool) newStatusCmd() *cobra.Command {
 	return newShowCmd(t, showing[app.Status]{
 		command: command{
-			use: "status", short: "Show on one screen how the service is; exit code 1 when something needs attention",
-			long: `Shows how the service is: its databases and workers, overdue work, payments and payouts that wait, what people must decide, endpoints
+			use: "status", short: "Show the state of the service on one screen; exit code 1 when something needs attention",
+			long: `Shows the state of the service: its databases and workers, overdue work, payments and payouts that wait, what people must decide, endpoints
 that fail, and the last comparison with the bank's list, with the wallet. A line with ! needs attention, by the same thresholds as the alerts; LOOK AT names the command that shows more. It changes nothing.
 Exit code 1 when a line needs attention or something could not be read.`,
 			example: "  ajo status\n  watch -n 10 ajo status",

@@ -257,7 +257,7 @@ func (t *tool) newOperatorCmd() *cobra.Command {
 func (t *tool) newPayoutFeeCmd() *cobra.Command {
 	var bearer string
 	return t.tenantChange(command{
-		use: "payout-fee <id or e-mail> --by platform|tenant", short: "Set who bears what the bank takes for a tenant's payouts",
+		use: "payout-fee <id or e-mail> --by platform|tenant", short: "Set who bears the bank's charges for a tenant's payouts",
 		long: `Sets who bears what the bank charges for a tenant's payouts: its fee, VAT and stamp duty. It applies to payouts accepted from then on.
 
 platform (the default): the tenant is debited the amount of the payout only.

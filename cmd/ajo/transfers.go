@@ -280,7 +280,7 @@ _CLIENT_ID and _CLIENT_SECRET are set.`,
 func (t *tool) newChargesCmd() *cobra.Command {
 	var fee, vat, duty string
 	return t.transferChange(command{
-		use: "charges <merchantTxRef>", short: "Book what the bank took for a payout whose record does not name it",
+		use: "charges <merchantTxRef>", short: "Book the bank's charges for a payout whose record does not name them",
 		long: `For a payout that "ajo reconcile" calls payout_fee_unknown, when the bank has told you what it charged. The amounts are booked as if its
 record named them, and a record that names them later corrects them. Where AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET are
 set, the bank is asked first; what its record names cannot be overridden.`,

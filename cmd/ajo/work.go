@@ -27,7 +27,7 @@ func (t *tool) newWorkListCmd() *cobra.Command {
 	var f work.Filter
 	cmd := newListCmd(t, listing[work.Record]{
 		command: command{
-			short: "List the pending work, what was due first before the rest",
+			short: "List the pending work in the order of its due times",
 			long: `Lists the items of the table work: what is still to be done, when it is due, and whether a worker has it leased.
 An item is there until its work is done. ID is that of the event (ingest, confirm), the transfer (settle), the delivery (deliver)
 or the account (expire). FAILURES and LAST ERROR are about attempts that failed unexpectedly, each of which doubles the item's delay, up to
