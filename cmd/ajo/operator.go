@@ -36,7 +36,7 @@ func (t *tool) newOperatorAddCmd() *cobra.Command {
 			use: "add <name>", short: "Create an account for the console",
 			long: `Creates an account for the console on the operations port, and prints a set-up code, once. With the code, the person chooses a password
 and sets up a second factor; whoever runs this command learns neither. A viewer sees everything and changes nothing; an operator can do what
-the command line does. The audit log calls the person console:<name>. Needs AJO_ENCRYPTION_KEYS.`,
+the command line does, except operator, archive, rekey and tenant login-link. The audit log calls the person console:<name>. Needs AJO_ENCRYPTION_KEYS.`,
 			example: `  ajo operator add ada --role operator --reason "joins the payments desk"`,
 			flags:   func(cmd *cobra.Command) { cmd.Flags().StringVar(&role, "role", role, "viewer or operator") },
 		},

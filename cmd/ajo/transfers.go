@@ -321,7 +321,8 @@ func (t *tool) newAdoptCmd() *cobra.Command {
 			use: "adopt <merchantTxRef>…", short: "Book payouts that only the bank has",
 			long: `For payouts that "ajo reconcile" calls unknown_payout, for example after the database was restored from a backup. Creates the transfer
 and its debit from the bank's own record, on the account that the reference names. The workers then ask the bank for its outcome. The
-balance may fall below zero. References that already have a transfer are skipped, so you can pass a list again. The reference of a
+balance may fall below zero. A transfer that the books have as never submitted becomes processing; references that have any other
+transfer are skipped, so you can pass a list again. The reference of a
 refund (AJR…) names its payment too: while that is not in the books and confirmed, the refund is left for a later call.
 Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 			example: `  ajo transfers adopt AJO9d520f6a1e2b3c4d0198c0de7b1a7c3e --reason "restored the backup of 02:00"`,
