@@ -34,7 +34,7 @@ func (b *bundle) withoutBalance(id uuid.UUID) {
 // finds lists what a first step of a sweep finds of a kind.
 func (w *Workers) finds(k tasks.Kind) ([]uuid.UUID, error) {
 	s := sweeper{Workers: w, found: map[tasks.Kind]found{}}
-	q := s.look(context.Background(), k)
+	q := s.checkQueue(context.Background(), k)
 	items, err := work.Overdue(context.Background(), w.Pool, w.Clock.Now(), []work.Span{q.span}, w.page())
 	ids := make([]uuid.UUID, len(items))
 	for i, m := range items {

@@ -206,7 +206,7 @@ func (s *sweeper) step(ctx context.Context) (more bool, err error) {
 	queues := map[tasks.Kind]queue{}
 	var spans []work.Span
 	for _, k := range tasks.Kinds {
-		q := s.look(ctx, k)
+		q := s.checkQueue(ctx, k)
 		queues[k] = q
 		if q.room {
 			spans = append(spans, q.span)
@@ -303,9 +303,9 @@ type queue struct {
 	slow   []uuid.UUID // tenants in the slow queue
 }
 
-// look reads how much of a kind waits. Items may be behind the oldest task of the slow queue, so
-// only older ones count as overdue, except those of tenants with little.
-func (s *sweeper) look(ctx context.Context, k tasks.Kind) queue {
+// checkQueue reads how much of a kind waits. Items may be behind the oldest task of the slow queue,
+// so only older ones count as overdue, except those of tenants with little.
+func (s *sweeper) checkQueue(ctx context.Context, k tasks.Kind) queue {
 	before, waiting := s.overdue(string(k))
 	slowBefore, slowWaiting := s.overdue(tasks.SlowQueue(k))
 	now, limit := s.Clock.Now(), 2*tasks.Specs[k].Concurrency

@@ -256,16 +256,16 @@ func (e *posting) applyPolicy() {
 	}
 }
 
-// kept is the policy's action for a payment that it does not accept; else empty.
-func (e *posting) kept() string {
+// policyAction is the policy's action for a payment that it does not accept; else empty.
+func (e *posting) policyAction() string {
 	if e.result.Policy == nil {
 		return ""
 	}
 	return *e.result.Policy
 }
 
-// held is the hold of a payment that its account's policy does not accept.
-func (e *posting) held() *ledger.Policy {
+// policyHold is the hold of a payment that its account's policy does not accept.
+func (e *posting) policyHold() *ledger.Policy {
 	switch e.action {
 	case account.Hold:
 		return &ledger.Policy{Source: ledger.HeldByPolicy, Reason: e.why}
@@ -314,7 +314,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		net := e.Amount.Sub(*e.Fee)
 		postings[i] = ledger.Posting{
 			AccountID: e.target.ID, Amount: net, Fee: *e.Fee, Narration: e.Narration, ProviderTxnRef: e.TxnRef, TransactionGroupID: e.ID,
-			SenderName: e.Sender, SenderBank: e.SenderBank, Tiered: e.target.Tiered, Policy: e.held(), Split: e.target.Split,
+			SenderName: e.Sender, SenderBank: e.SenderBank, Tiered: e.target.Tiered, Policy: e.policyHold(), Split: e.target.Split,
 		}
 		if p, ok := prices[e.target.TenantID]; ok {
 			c := p.ChargeWithin(*e.Amount, net)
@@ -329,7 +329,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		deliveries = append(deliveries, webhook.NewDelivery{
 			Type: webhook.PaymentReceived, TenantID: e.target.TenantID, AccountID: e.target.ID, AccountRef: e.target.AccountRef, TransactionGroupID: e.ID,
 			CallbackURL: e.target.CallbackURL, FanOut: e.target.FanOut, Listening: listening, CreatedAt: e.ReceivedAt, Traceparent: e.Traceparent,
-			Payload: webhook.Payment{Amount: net, GrossAmount: *e.Amount, ProviderFee: *e.Fee, SenderName: e.Sender, Narration: e.Narration, Policy: e.kept()},
+			Payload: webhook.Payment{Amount: net, GrossAmount: *e.Amount, ProviderFee: *e.Fee, SenderName: e.Sender, Narration: e.Narration, Policy: e.policyAction()},
 		})
 	}
 	if len(deliveries) > 0 {

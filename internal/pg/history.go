@@ -70,7 +70,7 @@ func (h *history) follow(ctx context.Context, cfg *pgx.ConnConfig) {
 		return h.check(ctx, c)
 	}
 	if h.several {
-		h.look(ctx, cfg)
+		h.checkServers(ctx, cfg)
 	}
 }
 
@@ -103,9 +103,9 @@ func older(a, b string) bool {
 	return len(a) == len(b) && a[:at] == b[:at] && a < b
 }
 
-// look asks each of several servers for its history, so that the first connection goes to the
-// newest of those that accept writes. A server that does not answer has none.
-func (h *history) look(ctx context.Context, cfg *pgx.ConnConfig) {
+// checkServers asks each of several servers for its history, so that the first connection goes to
+// the newest of those that accept writes. A server that does not answer has none.
+func (h *history) checkServers(ctx context.Context, cfg *pgx.ConnConfig) {
 	var all sync.WaitGroup
 	for _, f := range append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}, cfg.Fallbacks...) {
 		one := cfg.Copy()
