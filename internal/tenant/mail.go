@@ -189,11 +189,11 @@ func failingEmail(f webhook.FailingEndpoint) mail.Message {
 
 do not arrive. The oldest of at least %d that wait is of %s UTC. The last error: %s.
 
-They are sent again and again, for 95 minutes each, or for 24 hours where the endpoint has retries for a day. What has not arrived by
+Each is retried for 95 minutes, or for 24 hours if the endpoint has retries for a day. What has not arrived by
 then is a dead letter, which you can send again in the dashboard, or with the API, once the endpoint works. Each attempt and its answer
 are there too.
 
-This is said at most once a day for each URL.
+You get this e-mail at most once a day for each URL.
 `, shownURL(f.CallbackURL), f.Deliveries, f.Since.UTC().Format("2 January 2006 at 15:04"), f.LastError)}
 }
 
@@ -258,7 +258,7 @@ func removedEmail(to string, by audit.By) mail.Message {
 }
 
 func handOverEmail(to, owner string, by audit.By) mail.Message {
-	return mail.Message{To: to, Subject: "The account has a new owner", Text: fmt.Sprintf(`%s owns the account now, and who owned it has the role %s.
+	return mail.Message{To: to, Subject: "The account has a new owner", Text: fmt.Sprintf(`%s owns the account now, and the previous owner has the role %s.
 
 %s
 If this was not agreed, tell whoever runs this service.
