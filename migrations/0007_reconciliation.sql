@@ -100,7 +100,6 @@ CREATE TABLE archives (
     last_error   text NOT NULL DEFAULT '',
     archived_at  timestamptz,
     restored_at  timestamptz,
-    UNIQUE (table_name, from_id),
     CHECK ((status = 'exporting') = (manifest IS NULL)),
     CHECK ((status IN ('archived', 'restored')) <= (archived_at IS NOT NULL))
 );

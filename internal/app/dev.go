@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -214,12 +215,13 @@ func (d *devRun) kept(name string, draw func() string) (string, error) {
 // freeAddr returns addr if it is free, else a free port of the same host.
 func freeAddr(addr string) string {
 	l, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		l, err = net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		_ = l.Close()
+		return addr
 	}
-	if err != nil {
+	port, other := supervise.FreePort()
+	if !errors.Is(err, syscall.EADDRINUSE) || other != nil {
 		return addr // the role that listens on it reports the error
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

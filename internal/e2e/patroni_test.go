@@ -41,14 +41,14 @@ func startManaged(t *testing.T) *managed {
 	}
 	t.Parallel()
 	m := &managed{serverDir: newServerDir(t)}
-	client, peer := m.freeAddr(), m.freeAddr()
+	client, peer := freeAddress(m.t), freeAddress(m.t)
 	m.serverDir.start("etcd.log", "etcd", "--name=one", "--data-dir="+m.path("etcd"), "--listen-client-urls=http://"+client, "--advertise-client-urls=http://"+client,
 		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer, "--initial-cluster=one=http://"+peer)
 	shipped, err := os.ReadFile("../../deploy/postgres/patroni.yaml")
 	require.NoError(t, err)
 	bin := filepath.Dir(testenv.New(t).PostgresTool("postgres"))
 	for _, name := range []string{"a", "b"} {
-		n := &patroniNode{name: name, data: m.path(name), addr: m.freeAddr(), api: m.freeAddr()}
+		n := &patroniNode{name: name, data: m.path(name), addr: freeAddress(m.t), api: freeAddress(m.t)}
 		n.conf = m.write(name+".yaml", strings.NewReplacer(
 			"name: db-1", "name: "+name,
 			"10.0.0.1:8008", n.api,
@@ -80,12 +80,6 @@ func startManaged(t *testing.T) *managed {
 	env.Redis()
 	m.failovers = failoversOn(t, fmt.Sprintf("postgres://ajo:%s@%s,%s/ajo?sslmode=disable", patroniPassword, m.nodes[0].addr, m.nodes[1].addr), env.RedisURL)
 	return m
-}
-
-func (m *managed) freeAddr() string {
-	port, err := supervise.FreePort()
-	require.NoError(m.t, err)
-	return "127.0.0.1:" + strconv.Itoa(port)
 }
 
 func (m *managed) startNode(n *patroniNode) {

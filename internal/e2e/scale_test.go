@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/supervise"
 	"ajo/internal/testenv"
 )
 
@@ -147,10 +148,9 @@ func atWork(t testing.TB, inspector *asynq.Inspector, all []*process) (busy []in
 // freeAddress is a loopback address that nobody listens on.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := supervise.FreePort()
 	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 // rowsOf is how many rows a worker has ended its work on, by its own metrics.

@@ -54,14 +54,21 @@ type DoubtOptions struct {
 // Doubting is a [Bank] that does not believe every "not found". One such answer may be true; many
 // in a row are more likely a bank (or a gateway) that finds nothing at all. Then a record that is
 // known to be there is asked for: if it is found, the answers are believed again, and if not, they
-// are [ErrDoubted] until something is found. The count is the process's own.
+// are [ErrDoubted] until something is found. Before the first payout that was paid, a payment is
+// asked for in its place. The count is the process's own.
 type Doubting struct {
 	Bank
 	opt     DoubtOptions
 	asking  singleflight.Group
 	mu      sync.Mutex
-	unknown map[string]int       // in a row, by the kind of question
-	failed  map[string]time.Time // when a known record was not found
+	unknown map[string]int      // in a row, by the kind of question
+	failed  map[string]unproven // what the last question for a known record came to
+}
+
+// unproven says why a known record was not found, and when it was asked for.
+type unproven struct {
+	at  time.Time
+	why error
 }
 
 // Doubt returns the bank that doubts.
@@ -69,7 +76,7 @@ func Doubt(o DoubtOptions) *Doubting {
 	if o.Observe == nil {
 		o.Observe = func(string) {}
 	}
-	return &Doubting{Bank: o.Bank, opt: o, unknown: map[string]int{}, failed: map[string]time.Time{}}
+	return &Doubting{Bank: o.Bank, opt: o, unknown: map[string]int{}, failed: map[string]unproven{}}
 }
 
 // The kinds of questions.
@@ -157,8 +164,8 @@ func (d *Doubting) askKnown(ctx context.Context, kind string) error {
 	d.mu.Lock()
 	last, asked := d.failed[kind]
 	d.mu.Unlock()
-	if asked && now.Sub(last) < recheckAfter {
-		return errors.New("a known record was not found a moment ago")
+	if asked && now.Sub(last.at) < recheckAfter {
+		return last.why
 	}
 	err := d.ask(ctx, kind)
 	if err == nil {
@@ -166,7 +173,7 @@ func (d *Doubting) askKnown(ctx context.Context, kind string) error {
 		return nil
 	}
 	d.mu.Lock()
-	d.failed[kind] = now
+	d.failed[kind] = unproven{now, err}
 	d.mu.Unlock()
 	return err
 }
@@ -187,6 +194,8 @@ func (d *Doubting) ask(ctx context.Context, kind string) error {
 	switch {
 	case err != nil:
 		return err
+	case ref == "" && kind == kindPayout: // none has been paid yet, but money for them came in
+		return d.ask(ctx, kindTransaction)
 	case ref == "":
 		return errNoneKnown
 	case kind == kindTransaction:

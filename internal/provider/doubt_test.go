@@ -138,6 +138,38 @@ func TestManyNotFoundAreNotBelieved(t *testing.T) {
 	}
 }
 
+// A service whose first payouts the bank has never seen has no payout to ask for. The payments that
+// they are made of are records too: while the bank finds those, it is believed.
+func TestFirstPayoutsAreAskedAboutBesideAPayment(t *testing.T) {
+	t.Parallel()
+	b := &emptied{}
+	payment := known
+	now := clock.NewFake(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC))
+	d := provider.Doubt(provider.DoubtOptions{Bank: b, Clock: now, Log: slog.New(slog.DiscardHandler), Known: provider.KnownRecords{
+		Transaction: func(context.Context) (string, error) { return payment, nil },
+		Payout:      func(context.Context) (string, error) { return "", nil },
+	}})
+	ask := func() error { return questions["payout"](d, "x") }
+	for range 12 {
+		require.True(t, believed(ask()))
+	}
+	b.empty.Store(true)
+	for range 10 {
+		_ = ask()
+	}
+	require.ErrorContains(t, ask(), "the known record "+known)
+	b.empty.Store(false)
+	now.Advance(10 * time.Second)
+	require.True(t, believed(ask()))
+	payment = ""
+	for range 4 {
+		_ = ask()
+	}
+	for range 2 {
+		require.ErrorContains(t, ask(), "no record is known", "and it says so each time")
+	}
+}
+
 // No answer about the known record is no proof either, and an error is passed on as it is and
 // counts for nothing.
 func TestNoAnswerIsNoProof(t *testing.T) {

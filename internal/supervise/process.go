@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -196,15 +198,22 @@ func Listening(addr string) func(context.Context) error {
 	}
 }
 
-// FreePort asks the kernel for a port of the loopback interface that nobody uses now.
+// The ports that [FreePort] draws from lie below those that kernels give to outgoing connections:
+// one of those may be taken before its server listens.
+const (
+	leastFreePort = 16_000
+	freePorts     = 16_000
+)
+
+// FreePort draws a port of the loopback interface that nobody uses now.
 func FreePort() (int, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	var l net.Listener
+	var err error
+	for range 100 {
+		port := leastFreePort + rand.IntN(freePorts)
+		if l, err = net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
 	}
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		panic("supervise: a TCP listener without a TCP address")
-	}
-	return addr.Port, l.Close()
+	return 0, err
 }
