@@ -67,6 +67,8 @@ CREATE TABLE accounts (
     last_error          text NOT NULL DEFAULT '',
     created_at          timestamptz NOT NULL,
     updated_at          timestamptz NOT NULL,
+    precedence          smallint NOT NULL GENERATED ALWAYS AS
+        (CASE status WHEN 'provisioning' THEN 0 WHEN 'expired' THEN 1 ELSE CASE type WHEN 'dedicated' THEN 3 ELSE 2 END END) STORED,
     CHECK (status = 'provisioning' OR bank_account_number IS NOT NULL),
     CHECK ((status = 'expired') = (expired_at IS NOT NULL)),
     CHECK (type = 'onetime' OR expires_at IS NULL),
@@ -79,8 +81,10 @@ CREATE UNIQUE INDEX accounts_dedicated ON accounts (tenant_id, account_ref) WHER
 CREATE UNIQUE INDEX accounts_number ON accounts (provider, bank_account_number) WHERE closed_at IS NULL;
 CREATE INDEX accounts_number_only ON accounts (bank_account_number);
 CREATE INDEX accounts_list ON accounts (tenant_id, id);
-CREATE INDEX accounts_ref ON accounts (account_ref, tenant_id);
-CREATE INDEX accounts_customer ON accounts (customer_id);
+-- A reference may have a one-time account for each order there ever was: the one that it names is
+-- the last of them here, and those that are being provisioned are the first.
+CREATE INDEX accounts_ref ON accounts (account_ref, tenant_id, precedence, id);
+CREATE INDEX accounts_customer ON accounts (customer_id, precedence, id);
 COMMENT ON TABLE accounts IS 'A virtual account: a bank account number that belongs to one customer.';
 COMMENT ON COLUMN accounts.account_ref IS 'the tenant''s own reference';
 COMMENT ON COLUMN accounts.provider IS 'the upstream bank';
@@ -94,6 +98,8 @@ COMMENT ON COLUMN accounts.split IS 'how confirmed payments are shared out, of t
 COMMENT ON COLUMN accounts.expired_at IS 'payments made later are refused; one made at this moment is still accepted';
 COMMENT ON COLUMN accounts.closed_at IS 'when the bank confirmed that the number is closed';
 COMMENT ON COLUMN accounts.attempt_count IS 'attempts to close the number at the bank that failed';
+COMMENT ON COLUMN accounts.precedence IS
+    'of the accounts of one reference, that with the highest is named by it, and of several such the newest: an active dedicated one, an active one-time one, an expired one';
 COMMENT ON COLUMN accounts.leased_until IS 'until then one request has the row while it is provisioned';
 CREATE TRIGGER accounts_status BEFORE UPDATE ON accounts FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
     EXECUTE FUNCTION check_status_move('provisioning>active', 'active>expired');

@@ -37,6 +37,10 @@ func Find(ctx context.Context, q pg.Querier, tenantID uuid.UUID, ref string) (Ac
 	return *found[0].Account, nil
 }
 
+// named is, as SQL, the order of the accounts that have a reference, which names the first of them.
+// They may be many, so an index has it.
+const named = `precedence DESC, id DESC`
+
 // Ref names a tenant's account as a path does.
 type Ref struct {
 	TenantID   uuid.UUID
@@ -80,10 +84,10 @@ func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, a
 		SELECT r.n, `+conditions+`, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)
 		CROSS JOIN LATERAL (
 			SELECT `+columns+` FROM (
-				SELECT * FROM accounts WHERE account_ref = r.ref AND tenant_id = r.tenant_id
+				(SELECT * FROM accounts WHERE account_ref = r.ref AND tenant_id = r.tenant_id ORDER BY `+named+` LIMIT 1)
 				UNION ALL SELECT * FROM accounts WHERE id = r.id AND tenant_id = r.tenant_id) AS a
 			WHERE a.status <> 'provisioning'
-			ORDER BY a.account_ref = r.ref DESC, a.status = 'active' AND a.type = 'dedicated' DESC, a.status = 'active' DESC, a.id DESC LIMIT 1) AS found`,
+			ORDER BY a.account_ref = r.ref DESC LIMIT 1) AS found`,
 		append([]any{tenants, texts, ids}, args...)...)
 	if err != nil {
 		return nil, err
@@ -112,7 +116,7 @@ func (s *Service) OfCustomer(ctx context.Context, tenantID, customerID uuid.UUID
 	err := s.Pool.QueryRow(ctx, `
 		SELECT `+columns+` FROM accounts a
 		WHERE a.tenant_id = $1 AND a.customer_id = $2 AND a.status <> 'provisioning'
-		ORDER BY a.status = 'active' AND a.type = 'dedicated' DESC, a.status = 'active' DESC, a.id DESC LIMIT 1`,
+		ORDER BY `+named+` LIMIT 1`,
 		tenantID, customerID).Scan(a.fields()...)
 	if !pg.IsNoRows(err) {
 		return a, err

@@ -9,6 +9,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/customer"
+	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/testenv"
@@ -243,4 +244,52 @@ func funds(f account.Funds) string {
 		all = append(all, a.String())
 	}
 	return strings.Join(all, " ")
+}
+
+// A shop may open a one-time account for each order under one reference. Whatever names that
+// reference, or its customer, looks at a few of its accounts, however many it has by now.
+func TestManyAccountsOfOneReference(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	last := b.provision(onetime("shop"))
+	b.Exec(`UPDATE accounts SET status = 'expired', expired_at = $2 WHERE id = $1`, last.ID, b.Clock.Now())
+	b.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_number, bank_account_name, status, type, expired_at, closed_at, created_at, updated_at)
+		SELECT ('0190c0de-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, tenant_id, customer_id, account_ref, provider, lpad(n::text, 10, '0'), bank_account_name, status, type, $2, $2, $2, $2
+		FROM accounts, generate_series(1, 5000) n WHERE id = $1`, last.ID, b.Clock.Now())
+	b.Exec(`ANALYZE accounts`)
+	pool, asked := b.Recorded()
+	svc := account.New(account.Options{Pool: pool, Bank: b.svc.Bank, Box: b.box, Clock: b.Clock})
+	look := func(what string) {
+		t.Helper()
+		seen := 0
+		for _, s := range asked() {
+			if !strings.Contains(s.SQL, "FROM accounts") {
+				continue
+			}
+			most, plan := b.MostRows(s)
+			require.LessOrEqual(t, most, 10, "%s\n%s\n%s", what, s.SQL, plan)
+			seen++
+		}
+		require.Positive(t, seen, what)
+	}
+	all := func(want uuid.UUID) {
+		t.Helper()
+		got, err := svc.Get(b.ctx, b.tenant, "shop")
+		require.NoError(t, err)
+		require.Equal(t, want, got.ID)
+		look("by the reference")
+		payers, err := account.FindPayers(b.ctx, pool, b.Clock.Now(), []account.Ref{{TenantID: b.tenant, AccountRef: "shop"}})
+		require.NoError(t, err)
+		require.Equal(t, want, payers[0].ID)
+		look("of a settlement")
+		got, err = svc.OfCustomer(b.ctx, b.tenant, last.CustomerID)
+		require.NoError(t, err)
+		require.Equal(t, want, got.ID)
+		look("of the customer")
+	}
+	all(last.ID)
+	p, err := svc.Provision(b.ctx, b.tenant, onetime("shop"), idempotency.Request{})
+	require.NoError(t, err)
+	look("of one more")
+	all(p.Account.ID)
 }

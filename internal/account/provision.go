@@ -246,13 +246,13 @@ type opened struct{ Ref, Name, Type string }
 
 // retake looks for a row of the same reference: a finished dedicated account is the answer; an
 // unfinished row whose lease is free becomes ours. A one-time row is taken up only by a request for
-// the very same account.
+// the very same account; of those the unfinished alone (a precedence of 0) are looked at.
 func (s *Service) retake(ctx context.Context, tx pg.Tx, r *reservation, tenantID uuid.UUID, in NewAccount, now time.Time) (bool, error) {
 	var lease *time.Time
 	err := tx.QueryRow(ctx, `
 		SELECT `+columns+`, a.leased_until FROM accounts a
-		WHERE a.tenant_id = $1 AND a.account_ref = $2 AND a.type = $3 AND (a.type = 'dedicated' OR (a.status = 'provisioning'
-			AND coalesce(a.leased_until, '-infinity') <= $4 AND a.expected_amount IS NOT DISTINCT FROM $5::numeric AND a.expires_at IS NOT DISTINCT FROM $6))
+		WHERE a.tenant_id = $1 AND a.account_ref = $2 AND a.type = $3 AND a.precedence <= CASE $3 WHEN 'onetime' THEN 0 ELSE 3 END AND (a.type = 'dedicated'
+			OR (coalesce(a.leased_until, '-infinity') <= $4 AND a.expected_amount IS NOT DISTINCT FROM $5::numeric AND a.expires_at IS NOT DISTINCT FROM $6))
 		ORDER BY a.id LIMIT 1 FOR UPDATE`, tenantID, in.ExternalRef, in.Mode, now, in.ExpectedAmount, in.ExpiresAt).
 		Scan(append(r.fields(), &lease)...)
 	switch {
