@@ -19,8 +19,8 @@ func priceOf(sum string) string {
 }
 
 // paymentFeesSQL: each payment has the price that held when it was posted, if there was one, and
-// the fee and the VAT that this makes of it, with its own status; none where that is nothing. The
-// price was read before the payment was dated, which can make it an hour later (see below).
+// the fee and the VAT that this makes of it, with its own status; none where that is nothing. Price
+// and VAT were read before the payment was dated, which can make it an hour later (see below).
 var paymentFeesSQL = `
 		SELECT c.id::text, format('its price is %s; %s held then', coalesce(c.price_id::text, 'none'), coalesce(` + fee.InForce("c.tenant_id", "'payment'", "c.created_at") + `::text, 'none'))
 		FROM {entries} c
@@ -31,13 +31,17 @@ var paymentFeesSQL = `
 		SELECT c.id::text, format('%s of %s: its fee should be %s with %s of VAT, and is %s (%s) with %s (%s)', c.status, c.amount, w.fee, w.vat,
 			coalesce(f.amount, 0), coalesce(f.status, 'none'), coalesce(t.amount, 0), coalesce(t.status, 'none'))
 		FROM {entries} c JOIN prices p ON p.id = ANY(ARRAY[c.price_id])
-		CROSS JOIN LATERAL (SELECT ` + vatAt("c.created_at") + ` AS rate, ` + priceOf("(c.amount + c.fee)") + ` AS fee) x
-		CROSS JOIN LATERAL (SELECT x.fee + round(x.fee * x.rate / 100, 2) > c.amount AS clamped, round(c.amount * 100 / (100 + x.rate), 2) AS most) y
-		CROSS JOIN LATERAL (SELECT CASE WHEN y.clamped THEN y.most ELSE x.fee END AS fee,
-			CASE WHEN y.clamped THEN c.amount - y.most ELSE round(x.fee * x.rate / 100, 2) END AS vat) w
 		LEFT JOIN ledger_entries f ON f.transaction_group_id = ANY(ARRAY[` + chargeGroup("platform_revenue", "c.transaction_group_id") + `]) AND f.direction = 'debit' AND f.reversal_of IS NULL
 		LEFT JOIN ledger_entries t ON t.transaction_group_id = ANY(ARRAY[` + chargeGroup("taxes", "c.transaction_group_id") + `]) AND t.direction = 'debit' AND t.reversal_of IS NULL
-		WHERE c.price_id IS NOT NULL AND ((coalesce(f.amount, 0), coalesce(t.amount, 0)) <> (w.fee, w.vat)
+		CROSS JOIN LATERAL (
+			SELECT v.fee, v.vat, (coalesce(f.amount, 0), coalesce(t.amount, 0)) = (v.fee, v.vat) AS fits
+			FROM unnest(ARRAY[` + vatAt("c.created_at") + `, ` + vatAt("c.created_at - interval '1 hour'") + `]) WITH ORDINALITY AS r (rate, n)
+			CROSS JOIN LATERAL (SELECT ` + priceOf("(c.amount + c.fee)") + ` AS fee) x
+			CROSS JOIN LATERAL (SELECT x.fee + round(x.fee * r.rate / 100, 2) > c.amount AS clamped, round(c.amount * 100 / (100 + r.rate), 2) AS most) y
+			CROSS JOIN LATERAL (SELECT CASE WHEN y.clamped THEN y.most ELSE x.fee END AS fee,
+				CASE WHEN y.clamped THEN c.amount - y.most ELSE round(x.fee * r.rate / 100, 2) END AS vat) v
+			ORDER BY fits DESC, r.n LIMIT 1) w
+		WHERE c.price_id IS NOT NULL AND (NOT w.fits
 			OR f.id IS NOT NULL AND (f.account_id, f.status, f.kind, f.contra, f.created_at) IS DISTINCT FROM (c.account_id, c.status, 'platform_fee', 'platform_revenue', c.created_at)
 			OR t.id IS NOT NULL AND (t.account_id, t.status, t.kind, t.contra, t.created_at) IS DISTINCT FROM (c.account_id, c.status, 'platform_fee', 'taxes', c.created_at))`
 

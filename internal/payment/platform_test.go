@@ -245,3 +245,21 @@ func TestPlatformFeeOfAnAssignedPayment(t *testing.T) {
 	require.NoError(t, err)
 	b.platform("4921.25", "0.00", feeDebit+"provisional", vatDebit+"provisional")
 }
+
+// Price and VAT are those of the moment of the posting, also where a worker whose clock was a
+// little ahead has posted to the account before, so that the payment is dated behind that.
+func TestPlatformFeeAtTheStartOfAPrice(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	starts := b.Clock.Now().Add(time.Hour)
+	b.price("1", "0", b.Clock.Now().Add(-time.Hour))
+	b.price("2", "0", starts)
+	b.Exec(`INSERT INTO prices (id, tenant_id, charged_on, percent, flat, minimum, valid_from, created_at, actor, reason)
+		VALUES (gen_random_uuid(), '00000000-0000-0000-0000-000000000000', 'vat', 10, 0, 0, $1, $1::timestamptz - interval '1 hour', 'cli:ada', 'the law')`, starts)
+	for _, at := range []time.Time{starts, starts.Add(-time.Second)} {
+		b.Clock.Set(at)
+		b.post(b.receive(b.event(nil)).ID)
+	}
+	b.Clock.Set(starts.Add(time.Minute))
+	b.platform("9786.25", "0.00", "debit 100.00 platform_revenue provisional", "debit 10.00 taxes provisional", feeDebit+"provisional", vatDebit+"provisional")
+}
