@@ -275,6 +275,43 @@ func TestPagesOfAFilterThatLooksAtALongHistory(t *testing.T) {
 	}
 }
 
+// So do the pages of a tenant's payments, also of more with one time than a page looks at: as long
+// as the clock is behind an account's last entry, its entries have that one's time.
+func TestPagesOfPaymentsOfOneTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = pg.ScanLimit + 2
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		if _, err := tx.Exec(b.ctx, `SET LOCAL session_replication_role = replica`); err != nil { // entries begin as provisional
+			return err
+		}
+		_, err := tx.Exec(b.ctx, `
+			INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, created_at)
+			SELECT gen_random_uuid(), a.tenant_id, a.id, n, 'credit', n, CASE WHEN n IN (1, 2, $3) THEN 'provisional' ELSE 'confirmed' END, gen_random_uuid(), n,
+				$2::timestamptz + interval '1 hour' * CASE n WHEN 1 THEN -1 WHEN $3 THEN 1 ELSE 0 END
+			FROM accounts a, generate_series(1, $3::int) n WHERE a.id = $1`, b.account, testenv.Epoch, n)
+		return err
+	}))
+	for _, s := range []page.Sort{{}, {Ascending: true}} {
+		var got []string
+		r := page.Request{Limit: 100, Sort: s}
+		for more, pages := true, 0; more && pages < 10; pages++ {
+			list, info, err := ledger.Payments(b.ctx, b.Pool, b.tenant(), ledger.PaymentFilter{Status: ledger.Provisional}, r)
+			require.NoError(t, err)
+			for _, p := range list {
+				got = append(got, p.Amount.String())
+			}
+			if more = info.HasMore; more {
+				r.After = *info.NextCursor
+			}
+		}
+		if !s.Ascending {
+			slices.Reverse(got)
+		}
+		require.Equal(t, []string{"1.00", "2.00", "10002.00"}, got, "oldest first: %v", s.Ascending)
+	}
+}
+
 // However the statement is read, the payer's name is the entry's own: the event may be archived.
 func TestStatementNeedsNoEvents(t *testing.T) {
 	t.Parallel()

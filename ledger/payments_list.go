@@ -48,10 +48,10 @@ func paymentsOfTenant(ctx context.Context, q pg.Querier, tenant uuid.UUID, f Pay
 		return nil, page.Info{}, err
 	}
 	args := f.args(tenant, r)
-	sql, cutSQL, past := ofTenantSQL+paymentEnds+ofTenantOrder, tenantCutSQL, uuid.Nil
+	sql, cutSQL, step, past := ofTenantSQL+paymentEnds+ofTenantOrder, tenantCutSQL, -time.Microsecond, uuid.Max
 	switch {
 	case r.Sort.Ascending:
-		sql, cutSQL, past = fromTheFirstSQL+paymentEnds+fromTheFirstOrder, firstCutSQL, uuid.Max
+		sql, cutSQL, step, past = fromTheFirstSQL+paymentEnds+fromTheFirstOrder, firstCutSQL, time.Microsecond, uuid.Nil
 		if !ok {
 			at = Filter{}.from()
 		}
@@ -73,7 +73,8 @@ func paymentsOfTenant(ctx context.Context, q pg.Querier, tenant uuid.UUID, f Pay
 	}
 	list, info := page.Cut(list, r, func(p Payment) string { return page.SortedDue(page.Payments, r.Sort, p.CreatedAt, p.ID) })
 	if !info.HasMore && !cut.IsZero() {
-		next := page.SortedDue(page.Payments, r.Sort, cut, past)
+		// behind all of that time, which the next page would count again
+		next := page.SortedDue(page.Payments, r.Sort, cut.Add(step), past)
 		info.NextCursor, info.HasMore = &next, true
 	}
 	return list, info, nil
