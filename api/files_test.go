@@ -91,6 +91,41 @@ func TestAFileOfAllAccountsIsOfOneMoment(t *testing.T) {
 	require.Equal(t, 2, strings.Count(file.Body, ",book_transfer,"))
 }
 
+// A payment that is reversed while the file of its account is made was under review in all of it,
+// or in none: a closing balance that has the reversal and not the payment never was.
+func TestAFileOfOneAccountIsOfOneMoment(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, m.withKey()...).ok(201, nil)
+	w.pay(event{"r-1", "t-1", w.accountID(m, "shop-1"), "100.00", "0"})
+	w.moveEntry("r-1", ledger.EventHold)
+	w.Clock.Advance(24 * time.Hour)
+	cfg := w.Pool.Config()
+	reversed := &between{statement: "created_at >= $5 AND", do: func() { w.moveEntry("r-1", ledger.EventReverse) }}
+	cfg.ConnConfig.Tracer = reversed
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	w.opts.Accounts.Pool = pool
+	w.serve()
+	require.Equal(t, "0.00 0.00", w.camtBalances(m, "from=2026-03-03"))
+	require.EqualValues(t, 2, reversed.asked.Load())
+	require.Equal(t, "100.00 0.00", w.camtBalances(m, "from=2026-03-03"))
+}
+
+// camtBalances are the opening and the closing balance in the camt.053 file of shop-1.
+func (w *world) camtBalances(m member, query string) string {
+	w.T.Helper()
+	body := w.do("GET", "/auth/accounts/shop-1/statement.xml?"+query, "", m.withSession()...).ok(200, nil).Body
+	var got []string
+	for _, part := range strings.Split(body, "<Bal>")[1:] {
+		_, amount, _ := strings.Cut(part, `<Amt Ccy="NGN">`)
+		amount, _, _ = strings.Cut(amount, "<")
+		got = append(got, amount)
+	}
+	return strings.Join(got, " ")
+}
+
 // A file's name has the day in Lagos, as what is in it has, also in the hour in which UTC has
 // another.
 func TestAFilesNameHasItsDay(t *testing.T) {
@@ -115,17 +150,7 @@ func TestCamtIsOfWhatIsKnownNow(t *testing.T) {
 	w.pay(event{"r-4", "t-4", id, "4.00", "0"})
 	w.moveEntry("r-2", ledger.EventHold)
 	w.moveEntry("r-4", ledger.EventHold)
-	balances := func(query string) string {
-		t.Helper()
-		body := w.do("GET", "/auth/accounts/shop-1/statement.xml?"+query, "", m.withSession()...).ok(200, nil).Body
-		var got []string
-		for _, part := range strings.Split(body, "<Bal>")[1:] {
-			_, amount, _ := strings.Cut(part, `<Amt Ccy="NGN">`)
-			amount, _, _ = strings.Cut(amount, "<")
-			got = append(got, amount)
-		}
-		return strings.Join(got, " ")
-	}
+	balances := func(query string) string { return w.camtBalances(m, query) }
 	require.Equal(t, "3.00", w.read(m.withKey(), "/v1/accounts/shop-1/balance")["balance"])
 	require.Equal(t, "0.00 3.00", balances(""))
 	require.Equal(t, "0.00 3.00", balances("from=2026-03-03"), "both of the day before are under review")

@@ -9,8 +9,8 @@ import (
 // replicaEndpoints are those that a read replica may answer: lists, statements, exports and the
 // dashboard's first page. The primary answers all others, because clients and handlers base
 // decisions on them: balances, the state of one thing, keys and sessions (which are checked before
-// any handler), and everything that writes; and also the files of all accounts, which are of one
-// moment.
+// any handler), and everything that writes; and also the files of all accounts and those with
+// balances, which are of one moment.
 var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/misdirected"}: true,
 
@@ -24,8 +24,6 @@ var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/accounts/:accountRef/history"}:       true,
 	{"GET", "/auth/accounts/:accountRef/statement"}:     true,
 	{"GET", "/auth/accounts/:accountRef/statement.csv"}: true,
-	{"GET", "/auth/accounts/:accountRef/statement.pdf"}: true,
-	{"GET", "/auth/accounts/:accountRef/statement.xml"}: true,
 
 	{"GET", "/v1/accounts/:accountRef/holds"}:     true,
 	{"GET", "/auth/accounts/:accountRef/holds"}:   true,

@@ -33,20 +33,22 @@ func errManyLines(limit int) error {
 	return errs.New(errs.Unprocessable, fmt.Sprintf("the statements have more than %d lines: narrow them by from and to", limit))
 }
 
-// Export reads the statement of the account that ref names for a file; refusals as in [Service.Get]
-// and [ledger.Lines].
-func (s *Service) Export(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.Filter, limit int) (Export, error) {
-	q := pg.Reader(ctx, s.Pool)
-	a, err := Find(ctx, q, tenantID, ref)
-	if err != nil {
-		return Export{}, err
-	}
-	return s.export(ctx, q, a, f, limit)
+// Export reads the statement of the account that ref names for a file, as of one moment: therefore
+// no replica reads it. Refusals as in [Service.Get] and [ledger.Lines].
+func (s *Service) Export(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.Filter, limit int) (x Export, err error) {
+	err = pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) error {
+		a, err := Find(ctx, tx, tenantID, ref)
+		if err == nil {
+			x, err = s.export(ctx, tx, a, f, limit)
+		}
+		return err
+	})
+	return x, err
 }
 
 // Exports is [Service.Export] of all accounts of the tenant that have lines, the oldest first: at
 // most limit lines together, of 1,000 accounts. All are of one moment, lest what moves between two
-// of them meanwhile is in one and not in the other; therefore no replica reads them.
+// of them meanwhile is in one and not in the other.
 func (s *Service) Exports(ctx context.Context, tenantID uuid.UUID, f ledger.Filter, limit int) (out []Export, err error) {
 	err = pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) error {
 		out, err = s.exports(ctx, tx, tenantID, f, limit)
