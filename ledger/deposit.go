@@ -238,13 +238,14 @@ type heldOf struct {
 
 // uncountedSQL selects credits that no limit has counted: their tenant had no limits when they last
 // came into what limits count (when they were posted, their policy's hold was released, or a person
-// confirmed them), or a policy held them until they were refunded.
+// confirmed them), or a policy held them until they were refunded. Where a limit was the last to
+// hold a part of one, it has counted it.
 const uncountedSQL = `
 		SELECT e.id FROM ledger_entries e
 		LEFT JOIN LATERAL (SELECT h.left_with, h.ended_at, h.source FROM holds h
 			WHERE h.tenant_id = e.tenant_id AND h.account_id = e.account_id AND h.entry_id = e.id ORDER BY h.id DESC LIMIT 1) h ON true
-		WHERE e.id = ANY($1) AND (NOT EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = e.tenant_id AND l.created_at < greatest(e.created_at,
-				CASE WHEN e.review_from_seq IS NOT NULL THEN e.confirmed_at END, CASE WHEN h.source <> 'limit' THEN h.ended_at END))
+		WHERE e.id = ANY($1) AND h.source IS DISTINCT FROM 'limit' AND (NOT EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = e.tenant_id
+				AND l.created_at < greatest(e.created_at, CASE WHEN e.review_from_seq IS NOT NULL THEN e.confirmed_at END, h.ended_at))
 			OR coalesce(h.left_with, false))`
 
 // uncounted returns which of the credits no limit has counted.

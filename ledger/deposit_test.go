@@ -276,15 +276,15 @@ func TestAReleasedCreditLeaves(t *testing.T) {
 
 // A credit that no limit has looked at leaves no room in its day when the bank takes it back: one
 // that came before the tenant had limits, and one that a policy held until it went back to its
-// sender. One that the tenant has released of its policy was looked at, and one that a person has
-// confirmed.
+// sender. One that the tenant has released of its policy was looked at, also where a limit has held
+// a part of it since, and one that a person has confirmed.
 func TestAnUncountedCreditLeaves(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	before, reviewed := b.deposit("60.00")[0], b.deposit("7.00")[0]
 	b.move(reviewed, ledger.EventHold)
-	kept := func() (e ledger.Entry) {
-		p := posting(b.account, "50.00")
+	kept := func(amount string) (e ledger.Entry) {
+		p := posting(b.account, amount)
 		p.Tiered, p.Policy = true, &ledger.Policy{Source: ledger.HeldForRefund, Reason: "under"}
 		require.NoError(t, b.tx(func(tx pg.Tx) error {
 			list, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{p})
@@ -297,33 +297,36 @@ func TestAnUncountedCreditLeaves(t *testing.T) {
 	today := func() string {
 		return testenv.Value[money.Amount](b.Env, `SELECT coalesce(sum(allowed), 0) FROM deposit_days WHERE account_id = $1`, b.account).String()
 	}
-	release := func() {
-		hold := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE status = 'open'`)
+	release := func(e ledger.Entry) {
+		hold := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE status = 'open' AND entry_id = $1`, e.ID)
 		require.NoError(t, b.tx(func(tx pg.Tx) error {
 			_, err := ledger.ReleaseHold(b.ctx, tx, b.Clock.Now(), b.owner(), hold)
 			return err
 		}))
 	}
-	early := kept()
+	early, large := kept("50.00"), kept("100.00")
 	b.Clock.Advance(time.Second)
 	b.limitTier(1, "", "200.00", "")
 	b.Clock.Advance(time.Second)
 	b.move(reviewed, ledger.EventConfirm)
 	require.Equal(t, "7.00", today())
-	release()
+	release(early)
 	require.Equal(t, "57.00", today())
-	refunded, released := kept(), kept()
+	refunded, released := kept("50.00"), kept("50.00")
 	require.NoError(t, b.tx(func(tx pg.Tx) error {
 		return ledger.SetPolicyHold(b.ctx, tx, b.Clock.Now(), ledger.PolicyHold{AccountID: b.account, EntryID: refunded.ID})
 	}))
-	release()
+	release(released)
 	b.deposit("30.00")
 	require.Equal(t, "137.00", today())
+	release(large) // of which the day's limit holds the rest
+	require.Equal(t, "200.00", today())
 	for _, c := range []struct {
 		ledger.Entry
 		event ledger.Event
 		want  string
 	}{
+		{large, ledger.EventRecall, "137.00"},
 		{before, ledger.EventReverse, "137.00"},
 		{refunded, ledger.EventRecall, "137.00"},
 		{released, ledger.EventRecall, "87.00"},
