@@ -16,6 +16,14 @@ import (
 // posting.
 var eventTypes = map[ledger.Status]webhook.Type{ledger.Confirmed: webhook.PaymentConfirmed, ledger.Reversed: webhook.PaymentReversed}
 
+// publishedSQL reads what a payment's event says, and what its account's policy holds the payment
+// for: a held one is confirmed all the same, but nobody should deliver on it.
+const publishedSQL = `
+	SELECT e.id, e.account_id, e.amount, e.fee, e.sender_name, e.narration, e.traceparent, CASE WHEN e.policy IS NULL THEN '' ELSE coalesce((
+		SELECT CASE h.source WHEN 'policy' THEN 'hold' ELSE 'refund' END FROM ledger_entries l JOIN holds h ON h.entry_id = ANY(ARRAY[l.id])
+		WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL AND h.status = 'open' AND h.source IN ('policy', 'refund')), '') END
+	FROM ` + eventsNamed + ` ORDER BY e.id`
+
 // publishFindings publishes the events of the findings' moves. For tenants that are subscribed to
 // none it does nothing.
 func (s *Service) publishFindings(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) error {
@@ -50,11 +58,11 @@ func (s *Service) publish(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]led
 		d := webhook.NewDelivery{CreatedAt: at}
 		var p webhook.Payment
 		var fee money.Amount
-		err := r.Scan(&d.TransactionGroupID, &d.AccountID, &p.GrossAmount, &fee, &p.SenderName, &p.Narration, &d.Traceparent)
+		err := r.Scan(&d.TransactionGroupID, &d.AccountID, &p.GrossAmount, &fee, &p.SenderName, &p.Narration, &d.Traceparent, &p.Policy)
 		p.ProviderFee, p.Amount = fee, p.GrossAmount.Sub(fee)
 		d.Type, d.Payload = eventTypes[moved[d.TransactionGroupID]], p
 		return d, err
-	}, `SELECT id, account_id, amount, fee, sender_name, narration, traceparent FROM `+eventsNamed+` ORDER BY id`, ids)
+	}, publishedSQL, ids)
 	if err != nil {
 		return err
 	}
