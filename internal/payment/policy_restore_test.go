@@ -70,6 +70,70 @@ func TestARestoredPaymentWasRefunded(t *testing.T) {
 	require.Equal(t, "4000.00", shown.Refunded.String())
 }
 
+// A payment that its account's policy has refunded once is restored: the policy makes no other
+// refund, neither of what the first one has left nor because that failed. What did not go back is
+// held, also where that is clear only later.
+func TestARestoredPaymentIsRefundedByItsPolicyOnce(t *testing.T) {
+	const failed = "policy 3975.00 not refunded: the bank could not complete the transfer"
+	const declined = "policy 3975.00 not refunded: the account's policy has made a refund of it before"
+	for name, c := range map[string]struct {
+		fault fakebank.Action
+		after time.Duration
+		price bool
+		sent  string
+		held  string
+	}{
+		"it fails in the end":        {fakebank.Pending, 24 * time.Hour, false, "processing 3965.00", ""},
+		"it fails in between":        {fakebank.Pending, 0, false, "processing 3965.00", failed},
+		"it failed, a day later":     {fakebank.Reject, 24 * time.Hour, false, "failed 3965.00", declined},
+		"it failed, a week later":    {fakebank.Reject, 8 * 24 * time.Hour, false, "failed 3965.00", declined},
+		"less the fee, a week later": {"", 8 * 24 * time.Hour, false, "success 3965.00", ""},
+		"less a price, a week later": {"", 8 * 24 * time.Hour, true, "success 3922.00", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setupBorne(t, "10.00")
+			b.free("500.00")
+			if c.price {
+				b.price("1", "0", b.Clock.Now())
+			}
+			if c.fault != "" {
+				b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: c.fault, Next: 1, Delay: 1000 * time.Hour})
+			}
+			id, txn := b.pays("4000.00")
+			b.toTheEnd(id, 10)
+			sent := b.sent()
+			require.Equal(t, c.sent+" 058 0123456789 true", sent[len(sent)-1])
+			b.receive(b.reversal(txn))
+			b.taken(txn, "REFUND")
+			b.toTheEnd(id, 10)
+
+			b.Clock.Advance(c.after)
+			b.taken(txn, "SUCCESS")
+			r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+			require.NoError(t, err)
+			fails := func() {
+				_, err := b.bank.EndPayout(testenv.Value[string](b.Env, `SELECT merchant_tx_ref FROM transfers WHERE by_policy`), fakebank.StatusFailed)
+				require.NoError(t, err)
+				sent = b.sent()
+				require.Equal(t, "failed 3965.00 058 0123456789 true", sent[len(sent)-1])
+				require.Equal(t, failed, b.hold(r.Replacement))
+				require.Equal(t, "500.00", b.left())
+			}
+			if c.held == failed {
+				b.toTheEnd(r.Replacement, 1) // confirmed, and the policy has not looked at it again
+				fails()
+			}
+			b.toTheEnd(r.Replacement, 10)
+			require.Equal(t, sent, b.sent())
+			require.Equal(t, c.held, b.hold(r.Replacement))
+			require.Equal(t, "500.00", b.left())
+			if c.fault == fakebank.Pending && c.held == "" {
+				fails()
+			}
+		})
+	}
+}
+
 // The bank takes a payment back without an event, weeks after its list of that day was read for the
 // last time, and the tenant refunds it: the bank's record is read before the refund leaves, also
 // before it is submitted again, and the payment is recalled.

@@ -29,7 +29,7 @@ import (
 var (
 	errHoldEnded = errors.New("the policy does not hold the payment any more")
 	errNoMore    = errs.New(errs.Unprocessable, "nothing is left of it after fees")
-	errMade      = errs.New(errs.Unprocessable, "it was already refunded")
+	errMade      = errs.New(errs.Unprocessable, "the account's policy has made a refund of it before")
 )
 
 // RefundByPolicy refunds a confirmed payment (named by its transaction group) to its sender, if its
@@ -54,8 +54,6 @@ func (s *Service) RefundByPolicy(ctx context.Context, payment uuid.UUID) error {
 	case errors.Is(err, ErrUnconfirmed), errors.Is(err, ErrRecalled), errors.Is(err, ErrTakenBack), errors.Is(err, account.ErrFrozen),
 		errors.Is(err, ledger.ErrInsufficientFunds), errs.As(err) == nil:
 		return err
-	case errors.Is(err, idempotency.ErrReused):
-		err = errMade
 	}
 	return s.decline(ctx, *held, err)
 }
@@ -92,11 +90,28 @@ func (s *Service) makeByPolicy(ctx context.Context, tenant, entry uuid.UUID) err
 	return err
 }
 
+// madeByPolicy refuses a second refund by policy of a payment that was posted again since the
+// first: [ErrRefunded] where all of that one has left. Both have one reference.
+func madeByPolicy(ctx context.Context, tx pg.Tx, ref string) error {
+	var gone bool
+	err := tx.QueryRow(ctx, `SELECT `+notMoved+` AND paid_amount IS NULL FROM transfers WHERE merchant_tx_ref = $1`, ref).Scan(&gone)
+	switch {
+	case err != nil:
+		return pg.OrNone(err, nil)
+	case gone:
+		return ErrRefunded
+	}
+	return errMade
+}
+
 // byPolicy returns the sum of a refund by policy: what is held of the payment, less the expected
 // fee if the tenant bears it.
-func (s *Service) byPolicy(a *acceptance, held *ledger.PolicyHold, left money.Amount, bearsFee bool) (money.Amount, error) {
+func (s *Service) byPolicy(ctx context.Context, tx pg.Tx, a *acceptance, held *ledger.PolicyHold, left money.Amount, bearsFee bool) (money.Amount, error) {
 	if held == nil || held.Source != ledger.HeldForRefund {
 		return money.Zero, errHoldEnded
+	}
+	if err := madeByPolicy(ctx, tx, a.ref); err != nil {
+		return money.Zero, err
 	}
 	if a.amount = held.Amount; left.Cmp(a.amount) < 0 {
 		a.amount = left
@@ -171,28 +186,37 @@ func (c chargedStep) comesBack(reserved money.Amount) money.Amount {
 }
 
 // holdAgain holds what comes back from refunds by policy, in addition to what is still held of
-// their payments, unless the payments have left the balance. The balances of the accounts are
-// locked, and the money that came back is posted already, or will be in this transaction.
+// their payments, also if these were posted again since, unless they have left the balance. The
+// balances of the accounts are locked, and the money that came back is posted already, or will be
+// in this transaction.
 func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep) error {
 	for _, c := range all {
 		if !c.byPolicy || c.to == c.Status && c.gone.Equal(c.before()) && c.plan.release == "" && c.plan.wantFee.Sign() == 0 && c.plan.wantTaxes.Sign() == 0 {
 			continue
 		}
-		var stands bool
-		var reserved money.Amount
-		h := ledger.PolicyHold{AccountID: c.AccountID, EntryID: *c.refundOf}
-		if err := tx.QueryRow(ctx, `
-			SELECT e.status = 'confirmed', coalesce(h.amount, 0), coalesce(h.reason, ''), coalesce((
-				SELECT f.amount FROM ledger_entries f WHERE f.transaction_group_id = ANY(ARRAY[$2::uuid]) AND f.reversal_of IS NULL), 0)
-			FROM ledger_entries e LEFT JOIN holds h ON h.entry_id = ANY(ARRAY[e.id]) AND h.status = 'open' WHERE e.id = $1`, h.EntryID, reservedGroup(c.ID)).
-			Scan(&stands, &h.Amount, &h.Reason, &reserved); err != nil {
+		var reserved, most money.Amount
+		h := ledger.PolicyHold{AccountID: c.AccountID}
+		err := tx.QueryRow(ctx, `
+			SELECT s.id, coalesce(h.amount, 0), coalesce(h.reason, ''), coalesce((
+				SELECT f.amount FROM ledger_entries f WHERE f.transaction_group_id = ANY(ARRAY[$2::uuid]) AND f.reversal_of IS NULL), 0),
+				coalesce((SELECT max(p.amount) FROM holds p WHERE p.tenant_id = s.tenant_id AND p.account_id = s.account_id AND p.entry_id = s.id AND p.source IN ('policy', 'refund')), s.amount)
+			FROM ledger_entries e JOIN ledger_entries s ON s.id = ANY(payment_entries(e)) AND s.status = 'confirmed'
+			LEFT JOIN holds h ON h.entry_id = ANY(ARRAY[s.id]) AND h.status = 'open' WHERE e.id = $1`, *c.refundOf, reservedGroup(c.ID)).
+			Scan(&h.EntryID, &h.Amount, &h.Reason, &reserved, &most)
+		switch {
+		case pg.IsNoRows(err): // it has left the balance
+			continue
+		case err != nil:
 			return err
 		}
 		back := c.comesBack(reserved)
-		if !stands || back.Sign() == 0 {
+		if back.Sign() == 0 {
 			continue
 		}
 		h.Source, h.Amount = ledger.HeldByPolicy, h.Amount.Add(back)
+		if h.Amount.Cmp(most) > 0 { // posted again, it was held anew before this came back
+			h.Amount = most
+		}
 		switch {
 		case c.why != "":
 			h.Reason = notRefunded + c.why

@@ -249,7 +249,7 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 	// before balances
 	a := &acceptance{request: to, from: account.Payer{Account: from[0].Account}, id: uuid.Must(uuid.NewV7()), ref: to.newRef(p.AccountID, to.key)}
 	if to.refund.byPolicy {
-		if sum, err = s.byPolicy(a, held, left, from[0].BearsFee); err != nil {
+		if sum, err = s.byPolicy(ctx, tx, a, held, left, from[0].BearsFee); err != nil {
 			return nil, err
 		}
 	}
