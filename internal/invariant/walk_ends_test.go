@@ -63,7 +63,8 @@ func (w *walk) rests() {
 // ends holds the books against the bank's own when all is done.
 func (w *walk) ends() {
 	w.stands()
-	// a payment more, whose event says what is in the wallet
+	// a payment more, whose event says what is in the wallet, and which stays there
+	w.Exec(`UPDATE accounts SET policy = NULL WHERE id = $1`, w.places[0].id)
 	t, err := w.bank.Pay(w.ctx, fakebank.Payment{AccountRef: w.places[0].id.String(), Amount: money.Must("5000.00"), Silent: true, Force: true})
 	require.NoError(w.T, err)
 	w.sends(fakebank.PaymentSuccess, t)
@@ -77,6 +78,7 @@ func (w *walk) ends() {
 	w.daysAddUp()
 	w.nothingForgotten()
 	w.depositsOfDays()
+	w.policiesHold()
 }
 
 // float compares the wallet as an operator does.
@@ -288,5 +290,18 @@ func (w *walk) depositsOfDays() {
 		if counted.Cmp(stayed[day]) > 0 {
 			w.r.Fatalf("%s: %s count for the limit, and %s stayed\n%s", day, counted, stayed[day], w.state())
 		}
+	}
+}
+
+// policiesHold: what an account's policy pays back has gone back, or is held, unless its tenant or
+// an operator has released it.
+func (w *walk) policiesHold() {
+	free := testenv.Value[[]string](w.Env, `
+		SELECT coalesce(array_agg(i.id::text), '{}') FROM inbound_events i JOIN ledger_entries e ON e.transaction_group_id = i.id AND e.direction = 'credit' AND e.reversal_of IS NULL
+		JOIN LATERAL (SELECT status, source, left_with FROM holds h WHERE h.entry_id = e.id ORDER BY h.id DESC LIMIT 1) h ON true
+		WHERE i.policy = 'refund' AND e.status = 'confirmed' AND (h.status <> 'open' AND h.left_with OR h.status = 'open' AND h.source = 'refund')
+			AND NOT EXISTS (SELECT FROM transfers t WHERE t.refund_of = ANY(payment_entries(e)) AND t.status NOT IN ('failed', 'refunded'))`)
+	if len(free) > 0 {
+		w.r.Fatalf("neither back nor held: %v\n%s", free, w.state())
 	}
 }

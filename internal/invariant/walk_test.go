@@ -269,7 +269,7 @@ func (w *walk) steps() map[string]step {
 		"freeze": {1, w.freeze}, "suspend": {1, w.suspend}, "limits": {1, w.limit}, "tier": {1, w.tier}, "decide": {1, w.decide},
 		"close": {1, w.closes}, "open": {1, w.opensAgain},
 		"misdirected": {2, w.misdirected}, "review": {1, w.review}, "restore": {1, w.restore}, "recall": {1, w.recall}, "resolve": {1, w.resolve},
-		"adopt": {1, w.adopt}, "dismiss": {1, w.dismiss},
+		"adopt": {1, w.adopt}, "dismiss": {1, w.dismiss}, "terms": {2, w.terms},
 	}
 }
 
@@ -589,6 +589,35 @@ func (w *walk) limit() {
 		_, err = w.limits.SetTier(w.ctx, id, time.Time{}, limit.Tier{Tier: rapid.IntRange(1, 2).Draw(w.r, "tier"), MaxDeposit: most("deposit"), MaxDay: most("day"), MaxBalance: most("balance")}, returned)
 	}
 	w.asked(err)
+}
+
+// terms changes what was agreed with a tenant, or what an account's owner wants done with payments.
+func (w *walk) terms() {
+	id := one(w, w.two, "tenant")
+	switch rapid.IntRange(0, 5).Draw(w.r, "of") {
+	case 0:
+		w.Exec(`UPDATE tenants SET payout_fee_by = CASE payout_fee_by WHEN 'tenant' THEN 'platform' ELSE 'tenant' END WHERE id = $1`, id)
+	case 1:
+		w.Exec(`UPDATE tenants SET payout_approvals = 1 - payout_approvals, approve_above = CASE payout_approvals WHEN 0 THEN 1000 END,
+			approve_day_above = CASE payout_approvals WHEN 0 THEN 6000 END WHERE id = $1`, id)
+	case 2:
+		p := fee.Price{TenantID: id, On: rapid.SampledFrom([]fee.On{fee.OnPayment, fee.OnPayout}).Draw(w.r, "on"), Flat: money.Must("3.00"), Percent: money.MustRate(rapid.SampledFrom([]string{"0", "2", "99"}).Draw(w.r, "percent"))}
+		if w.yes("for all") {
+			p.TenantID = uuid.Nil
+		}
+		_, err := (&fee.Prices{Pool: w.Pool, Clock: w.Clock}).Set(w.ctx, p, returned)
+		w.asked(err)
+	case 3, 4:
+		a := w.own("account")
+		expected := money.Must("5000.00")
+		_, err := w.accounts.Update(w.ctx, a.tenant, a.ref, account.Changes{ExpectedAmount: &expected, Policy: w.policy()})
+		w.asked(err)
+	case 5:
+		a, to, other := w.own("account"), w.own("to"), w.own("other")
+		shares := []account.NewShare{{AccountRef: to.ref, Percent: rapid.SampledFrom([]string{"33.3333", "100"}).Draw(w.r, "percent")}, {AccountRef: other.ref, Remainder: true}}
+		_, err := w.accounts.Update(w.ctx, a.tenant, a.ref, account.Changes{Split: &shares})
+		w.asked(err)
+	}
 }
 
 func (w *walk) tier() {
