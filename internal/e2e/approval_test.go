@@ -83,7 +83,7 @@ func (c *crash) approving(n int) unit {
 func (c *crash) checkApproved(units int) {
 	c.t.Helper()
 	c.checkPayouts()
-	require.Len(c.t, c.bank.Paid(), 2*units+c.others-len(c.lost))
+	require.Len(c.t, c.bank.Paid(), 2*units+len(c.others)-len(c.lost))
 	for _, p := range c.bank.Payouts() {
 		require.LessOrEqual(c.t, p.Amount.Cmp(money.Must("20.00")), 0)
 		if p.Amount.Cmp(money.Must("10.00")) > 0 {

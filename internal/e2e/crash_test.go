@@ -98,9 +98,8 @@ type crash struct {
 	worker     *process
 	line       *proxy // before Postgres, for the API alone; nil: none
 	endpoint   *endpoint
-	deliveries int     // deliveries of a payment
-	other      *payout // beside those of the units; nil: none
-	others     int     // 1 with such a payout, else 0
+	deliveries int       // deliveries of a payment
+	others     []*payout // beside those of the units
 	// references of payouts that failed because each of their submissions was lost to a death
 	lost []string
 

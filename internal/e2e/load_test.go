@@ -63,6 +63,7 @@ func (l *load) send(e event) error {
 		return err
 	}
 	req.Header = e.headers.Clone()
+	req.Header["Idempotency-Key"] = []string{} // is not sent: it has a connection that the API closed meanwhile replaced
 	resp, err := l.client.Do(req)
 	if err != nil {
 		return err

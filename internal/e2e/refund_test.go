@@ -59,10 +59,10 @@ func (c *crash) refunding(n int) unit {
 // checkRefunds: each payment went back once, to the kobo, but for what was lost.
 func (c *crash) checkRefunds(units int) {
 	c.t.Helper()
-	require.Len(c.t, c.bank.Paid(), 2*units+c.others-len(c.lost))
+	require.Len(c.t, c.bank.Paid(), 2*units+len(c.others)-len(c.lost))
 	require.Equal(c.t, units, c.count(`SELECT count(*) FROM (
 		SELECT FROM transfers t JOIN ledger_entries e ON e.id = t.refund_of WHERE t.status = 'success' OR t.merchant_tx_ref = ANY($1) GROUP BY e.id, e.amount HAVING sum(t.amount) = e.amount) s`, c.lost))
-	require.Equal(c.t, 2*units+c.others, c.count(`SELECT count(*) FROM transfers`))
+	require.Equal(c.t, 2*units+len(c.others), c.count(`SELECT count(*) FROM transfers`))
 	found, err := invariant.Verify(c.t.Context(), c.Pool)
 	require.NoError(c.t, err)
 	require.Empty(c.t, found)
