@@ -219,9 +219,10 @@ func freeAddr(addr string) string {
 		_ = l.Close()
 		return addr
 	}
-	port, other := supervise.FreePort()
-	if !errors.Is(err, syscall.EADDRINUSE) || other != nil {
-		return addr // the role that listens on it reports the error
+	if errors.Is(err, syscall.EADDRINUSE) {
+		if port, err := supervise.FreePort(); err == nil {
+			return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		}
 	}
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return addr // the role that listens on it reports the error
 }

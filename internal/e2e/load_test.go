@@ -63,7 +63,9 @@ func (l *load) send(e event) error {
 		return err
 	}
 	req.Header = e.headers.Clone()
-	req.Header["Idempotency-Key"] = []string{} // is not sent: it has a connection that the API closed meanwhile replaced
+	// An empty list sends no header; it lets net/http repeat the POST where the API has closed the
+	// idle connection that it went out on.
+	req.Header["Idempotency-Key"] = []string{}
 	resp, err := l.client.Do(req)
 	if err != nil {
 		return err

@@ -33,10 +33,10 @@ var paymentFeesSQL = `
 		FROM {entries} c JOIN prices p ON p.id = ANY(ARRAY[c.price_id])
 		LEFT JOIN ledger_entries f ON f.transaction_group_id = ANY(ARRAY[` + chargeGroup("platform_revenue", "c.transaction_group_id") + `]) AND f.direction = 'debit' AND f.reversal_of IS NULL
 		LEFT JOIN ledger_entries t ON t.transaction_group_id = ANY(ARRAY[` + chargeGroup("taxes", "c.transaction_group_id") + `]) AND t.direction = 'debit' AND t.reversal_of IS NULL
+		CROSS JOIN LATERAL (SELECT ` + priceOf("(c.amount + c.fee)") + ` AS fee) x
 		CROSS JOIN LATERAL (
 			SELECT v.fee, v.vat, (coalesce(f.amount, 0), coalesce(t.amount, 0)) = (v.fee, v.vat) AS fits
 			FROM unnest(ARRAY[` + vatAt("c.created_at") + `, ` + vatAt("c.created_at - interval '1 hour'") + `]) WITH ORDINALITY AS r (rate, n)
-			CROSS JOIN LATERAL (SELECT ` + priceOf("(c.amount + c.fee)") + ` AS fee) x
 			CROSS JOIN LATERAL (SELECT x.fee + round(x.fee * r.rate / 100, 2) > c.amount AS clamped, round(c.amount * 100 / (100 + r.rate), 2) AS most) y
 			CROSS JOIN LATERAL (SELECT CASE WHEN y.clamped THEN y.most ELSE x.fee END AS fee,
 				CASE WHEN y.clamped THEN c.amount - y.most ELSE round(x.fee * r.rate / 100, 2) END AS vat) v
