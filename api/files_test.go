@@ -1,18 +1,13 @@
 package api
 
 import (
-	"context"
 	"encoding/csv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"ajo/internal/pg"
 	"ajo/ledger"
 )
 
@@ -51,41 +46,18 @@ func TestStatementsOfAllAccounts(t *testing.T) {
 	w.do("GET", "/auth/statement.csv", "", m.withSession()...).refused(422, "there are more than 1000 accounts: export them one by one")
 }
 
-// between does something right before a pool is asked a statement for the second time.
-type between struct {
-	statement string
-	asked     atomic.Int64
-	do        func()
-}
-
-func (b *between) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	if strings.Contains(q.SQL, b.statement) {
-		if b.asked.Add(1) == 2 {
-			b.do()
-		}
-	}
-	return ctx
-}
-
-func (b *between) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
 // What moves between two accounts while the file of all accounts is made is in both, or in none.
 func TestAFileOfAllAccountsIsOfOneMoment(t *testing.T) {
 	w := setup(t)
 	m, key := w.funded("5000.00")
 	w.do("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Chidi Eze"}`, key...).ok(201, nil)
-	cfg := w.Pool.Config()
-	moves := &between{statement: "FROM ledger_entries e\n\t\tWHERE e.account_id = $1 AND e.seq > $2", do: func() {
+	pool, asked := w.BeforeTheSecond("FROM ledger_entries e\n\t\tWHERE e.account_id = $1 AND e.seq > $2", func() {
 		w.do("POST", "/v1/accounts/shop-1/transfer", `{"toAccountRef":"shop-2","amount":"100.00"}`, key...).ok(201, nil)
-	}}
-	cfg.ConnConfig.Tracer = moves
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	})
 	w.opts.Accounts.Pool = pool
 	w.serve()
 	meanwhile := w.do("GET", "/auth/statement.csv", "", m.withSession()...).ok(200, nil)
-	require.EqualValues(t, 2, moves.asked.Load())
+	require.EqualValues(t, 2, asked.Load())
 	require.Zero(t, strings.Count(meanwhile.Body, ",book_transfer,"), meanwhile.Body)
 	file := w.do("GET", "/auth/statement.csv", "", m.withSession()...).ok(200, nil)
 	require.Equal(t, 2, strings.Count(file.Body, ",book_transfer,"))
@@ -100,16 +72,11 @@ func TestAFileOfOneAccountIsOfOneMoment(t *testing.T) {
 	w.pay(event{"r-1", "t-1", w.accountID(m, "shop-1"), "100.00", "0"})
 	w.moveEntry("r-1", ledger.EventHold)
 	w.Clock.Advance(24 * time.Hour)
-	cfg := w.Pool.Config()
-	reversed := &between{statement: "created_at >= $5 AND", do: func() { w.moveEntry("r-1", ledger.EventReverse) }}
-	cfg.ConnConfig.Tracer = reversed
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool, asked := w.BeforeTheSecond("created_at >= $5 AND", func() { w.moveEntry("r-1", ledger.EventReverse) })
 	w.opts.Accounts.Pool = pool
 	w.serve()
 	require.Equal(t, "0.00 0.00", w.camtBalances(m, "from=2026-03-03"))
-	require.EqualValues(t, 2, reversed.asked.Load())
+	require.EqualValues(t, 2, asked.Load())
 	require.Equal(t, "100.00 0.00", w.camtBalances(m, "from=2026-03-03"))
 }
 
@@ -182,13 +149,7 @@ func TestReceipts(t *testing.T) {
 		}
 		w.do("GET", path+"/receipt.pdf", "").refused(401, "unauthorized")
 	}
-	require.NoError(t, pg.InTx(t.Context(), w.Pool, func(tx pg.Tx) error {
-		if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica`); err != nil {
-			return err
-		}
-		_, err := tx.Exec(t.Context(), `UPDATE transfers SET status = 'success', attempt_count = 1`)
-		return err
-	}))
+	w.ExecUnguarded(`UPDATE transfers SET status = 'success', attempt_count = 1`)
 	require.True(t, strings.HasPrefix(w.do("GET", "/auth/transfers/"+ref+"/receipt.pdf", "", m.withSession()...).ok(200, nil).Body, "%PDF-"))
 	w.Exec(`UPDATE transfers SET difference = 'the bank says failed', differs_since = now()`)
 	w.do("GET", "/auth/transfers/"+ref+"/receipt.pdf", "", m.withSession()...).refused(422, "the bank's record of the transfer says otherwise")

@@ -154,15 +154,9 @@ func TestFilteredListsReadABoundedPart(t *testing.T) {
 // oldTransfer inserts a transfer from before all that fillLists made.
 func (w *world) oldTransfer(tenant, account uuid.UUID, digit string) {
 	w.T.Helper()
-	require.NoError(w.T, pg.InTx(w.T.Context(), w.Pool, func(tx pg.Tx) error {
-		if _, err := tx.Exec(w.T.Context(), `SET LOCAL session_replication_role = replica`); err != nil {
-			return err
-		}
-		_, err := tx.Exec(w.T.Context(), `
-			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, created_at, updated_at)
-			VALUES (('01800000-0000-7000-8000-00000000000' || $3)::uuid, $1, $2, 'AJO' || repeat('f', 31) || $3, 'success', 1, '058', '0123456789', 1, $4, $4)`, tenant, account, digit, w.Clock.Now())
-		return err
-	}))
+	w.ExecUnguarded(`
+		INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, created_at, updated_at)
+		VALUES (('01800000-0000-7000-8000-00000000000' || $3)::uuid, $1, $2, 'AJO' || repeat('f', 31) || $3, 'success', 1, '058', '0123456789', 1, $4, $4)`, tenant, account, digit, w.Clock.Now())
 }
 
 // listRows is how many rows each list has: three times what a page looks at, or as many as are

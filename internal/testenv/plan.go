@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -87,6 +88,20 @@ func (e *Env) Recorded() (*pg.Pool, func() []Statement) {
 		defer func() { seen = nil }()
 		return seen
 	}
+}
+
+// BeforeTheSecond returns another pool of the test's database, which calls do before it asks the
+// second statement that contains the text, and the number of these so far.
+func (e *Env) BeforeTheSecond(text string, do func()) (*pg.Pool, *atomic.Int64) {
+	e.T.Helper()
+	var asked atomic.Int64
+	pool := e.traced(func(_ *pgx.Conn, q pgx.TraceQueryStartData) {
+		if strings.Contains(q.SQL, text) && asked.Add(1) == 2 {
+			do()
+		}
+	})
+	e.T.Cleanup(pool.Close)
+	return pool, &asked
 }
 
 // tracer is called with each statement that a pool is asked.
