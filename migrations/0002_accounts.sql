@@ -81,6 +81,7 @@ CREATE UNIQUE INDEX accounts_dedicated ON accounts (tenant_id, account_ref) WHER
 CREATE UNIQUE INDEX accounts_number ON accounts (provider, bank_account_number) WHERE closed_at IS NULL;
 CREATE INDEX accounts_number_only ON accounts (bank_account_number);
 CREATE INDEX accounts_list ON accounts (tenant_id, id);
+CREATE INDEX accounts_active ON accounts (tenant_id, id) WHERE status = 'active';
 -- A reference may have a one-time account for each order there ever was: the one that it names is
 -- the last of them here, and those that are being provisioned are the first.
 CREATE INDEX accounts_ref ON accounts (account_ref, tenant_id, precedence, id);

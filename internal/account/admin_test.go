@@ -109,7 +109,7 @@ func TestExpireAllOfATenant(t *testing.T) {
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM account_history WHERE account_id = $1 AND to_status = 'expired'`, ended))
 }
 
-// The account that the bank certainly knows is the newest active one.
+// The account that the bank certainly knows is the newest active one, however many expired later.
 func TestAccountKnownAtTheBank(t *testing.T) {
 	t.Parallel()
 	b := alone(t)
@@ -123,7 +123,11 @@ func TestAccountKnownAtTheBank(t *testing.T) {
 	require.Empty(t, known())
 	b.provision(dedicated("customer-1"))
 	newest := b.provision(dedicated("customer-2")).ID.String()
-	b.expired("expired-2")
+	ended := b.expired("expired-2")
+	require.Equal(t, newest, known())
+	b.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_number, bank_account_name, status, type, expired_at, closed_at, created_at, updated_at)
+		SELECT `+testenv.IDsAfter(ended)+`, tenant_id, customer_id, 'shop', provider, lpad(n::text, 10, '0'), bank_account_name, status, 'onetime', $2, $2, $2, $2
+		FROM accounts, generate_series(1, 5000) n WHERE id = $1`, ended, b.Clock.Now())
 	require.Equal(t, newest, known())
 }
 

@@ -18,8 +18,11 @@ const expireSlice = 200
 // ExpireAll ends the active accounts of a tenant; their closes at the bank are due. It may be
 // called again, and goes on where it was stopped.
 func ExpireAll(ctx context.Context, pool *pg.Pool, now time.Time, tenantID uuid.UUID, reason string) error {
+	// the next slice begins behind the last: the index still has what has just ended
+	var last uuid.UUID
 	for {
-		ids, err := pg.Collect(ctx, pool, pgx.RowTo[uuid.UUID], `SELECT id FROM accounts WHERE tenant_id = $1 AND status = 'active' ORDER BY id LIMIT $2`, tenantID, expireSlice)
+		ids, err := pg.Collect(ctx, pool, pgx.RowTo[uuid.UUID], `
+			SELECT id FROM accounts WHERE tenant_id = $1 AND id > $2 AND status = 'active' ORDER BY id LIMIT $3`, tenantID, last, expireSlice)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -34,6 +37,7 @@ func ExpireAll(ctx context.Context, pool *pg.Pool, now time.Time, tenantID uuid.
 		if err != nil {
 			return err
 		}
+		last = ids[len(ids)-1]
 	}
 }
 

@@ -255,22 +255,22 @@ func TestManyAccountsOfOneReference(t *testing.T) {
 	b.Exec(`UPDATE accounts SET status = 'expired', expired_at = $2 WHERE id = $1`, last.ID, b.Clock.Now())
 	b.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_number, bank_account_name, status, type, expired_at, closed_at, created_at, updated_at)
 		SELECT ('0190c0de-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, tenant_id, customer_id, account_ref, provider, lpad(n::text, 10, '0'), bank_account_name, status, type, $2, $2, $2, $2
-		FROM accounts, generate_series(1, 5000) n WHERE id = $1`, last.ID, b.Clock.Now())
+		FROM accounts, generate_series(0, 5000) n WHERE id = $1`, last.ID, b.Clock.Now())
 	b.Exec(`ANALYZE accounts`)
 	pool, asked := b.Recorded()
 	svc := account.New(account.Options{Pool: pool, Bank: b.svc.Bank, Box: b.box, Clock: b.Clock})
-	look := func(what string) {
+	look := func(what string) (of []testenv.Statement) {
 		t.Helper()
-		seen := 0
 		for _, s := range asked() {
 			if !strings.Contains(s.SQL, "FROM accounts") {
 				continue
 			}
 			most, plan := b.MostRows(s)
 			require.LessOrEqual(t, most, 10, "%s\n%s\n%s", what, s.SQL, plan)
-			seen++
+			of = append(of, s)
 		}
-		require.Positive(t, seen, what)
+		require.NotEmpty(t, of, what)
+		return of
 	}
 	all := func(want uuid.UUID) {
 		t.Helper()
@@ -292,4 +292,12 @@ func TestManyAccountsOfOneReference(t *testing.T) {
 	require.NoError(t, err)
 	look("of one more")
 	all(p.Account.ID)
+
+	// the tenant's only account that is active is the oldest
+	oldest := uuid.MustParse("0190c0de-0000-7000-8000-000000000000")
+	b.ExecUnguarded(`UPDATE accounts SET status = 'expired', expired_at = $2 WHERE tenant_id = $1 AND status = 'active'`, b.tenant, b.Clock.Now())
+	b.ExecUnguarded(`UPDATE accounts SET status = 'active', expired_at = NULL, closed_at = NULL WHERE id = $1`, oldest)
+	require.NoError(t, account.ExpireAll(b.ctx, pool, b.Clock.Now(), b.tenant, "the tenant is closed"))
+	slices := look("that are to be ended")
+	require.Equal(t, oldest, slices[1].Args[1], "a slice begins where the one before ended")
 }
