@@ -55,7 +55,10 @@ type DoubtOptions struct {
 // in a row are more likely a bank (or a gateway) that finds nothing at all. Then a record that is
 // known to be there is asked for: if it is found, the answers are believed again, and if not, they
 // are [ErrDoubted] until something is found. Before the first payout that was paid, a payment is
-// asked for in its place. The count is the process's own.
+// asked for in its place, and before the first payment an account. That is no proof that the bank
+// would find a payout, but enough to submit one again, which the bank does only once. A look-up has
+// nothing in its place: what is ours says nothing of other banks' accounts. The count is the
+// process's own.
 type Doubting struct {
 	Bank
 	opt     DoubtOptions
@@ -195,7 +198,10 @@ func (d *Doubting) ask(ctx context.Context, kind string) error {
 	case err != nil:
 		return err
 	case ref == "" && kind == kindPayout: // none has been paid yet, but money for them came in
-		return d.ask(ctx, kindTransaction)
+		if err = d.ask(ctx, kindTransaction); errors.Is(err, errNoneKnown) { // from an operator
+			err = d.ask(ctx, kindAccount)
+		}
+		return err
 	case ref == "":
 		return errNoneKnown
 	case kind == kindTransaction:

@@ -139,15 +139,17 @@ func TestManyNotFoundAreNotBelieved(t *testing.T) {
 }
 
 // A service whose first payouts the bank has never seen has no payout to ask for. The payments that
-// they are made of are records too: while the bank finds those, it is believed.
+// they are made of are records too: while the bank finds those, it is believed; and where an
+// operator put the money in, so is an account that is open.
 func TestFirstPayoutsAreAskedAboutBesideAPayment(t *testing.T) {
 	t.Parallel()
 	b := &emptied{}
-	payment := known
+	payment, account := known, ""
 	now := clock.NewFake(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC))
 	d := provider.Doubt(provider.DoubtOptions{Bank: b, Clock: now, Log: slog.New(slog.DiscardHandler), Known: provider.KnownRecords{
 		Transaction: func(context.Context) (string, error) { return payment, nil },
 		Payout:      func(context.Context) (string, error) { return "", nil },
+		Account:     func(context.Context) (string, error) { return account, nil },
 	}})
 	ask := func() error { return questions["payout"](d, "x") }
 	for range 12 {
@@ -161,7 +163,11 @@ func TestFirstPayoutsAreAskedAboutBesideAPayment(t *testing.T) {
 	b.empty.Store(false)
 	now.Advance(10 * time.Second)
 	require.True(t, believed(ask()))
-	payment = ""
+	payment, account = "", known
+	for range 12 {
+		require.True(t, believed(ask()))
+	}
+	account = ""
 	for range 4 {
 		_ = ask()
 	}
