@@ -31,6 +31,9 @@ const (
 	// member m's decision.
 	awaitsMember = `t.tenant_id = m.tenant_id AND t.waiting AND t.approvals_needed > 0 AND t.approved_at IS NULL AND t.created_at <= $1
 				AND t.made_by IS DISTINCT FROM m.id AND NOT EXISTS (SELECT FROM transfer_approvals p WHERE p.transfer_id = t.id AND p.member_id = m.id)`
+	// mailedUntil is, as SQL, the member m's mailed_until, unless it is more than $4 after $1: then
+	// a clock was ahead that set it.
+	mailedUntil = `coalesce(CASE WHEN m.mailed_until <= $1::timestamptz + $4::interval THEN m.mailed_until END, '-infinity')`
 )
 
 // MailApprovers sends the e-mails about payouts that await approval, and returns to how many
@@ -47,13 +50,13 @@ func (s *Service) MailApprovers(ctx context.Context) (int, error) {
 		WITH free AS MATERIALIZED (
 			SELECT m.id FROM members m JOIN tenants n ON n.id = m.tenant_id AND n.status = 'active'
 			WHERE m.tenant_id IN (SELECT t.tenant_id FROM transfers t WHERE t.waiting AND t.approvals_needed > 0 AND t.approved_at IS NULL)
-				AND `+approver+` AND (m.mailed_until IS NULL OR m.mailed_until <= $1::timestamptz - $2::interval)
-				AND EXISTS (SELECT FROM transfers t WHERE `+awaitsMember+` AND t.created_at > coalesce(m.mailed_until, '-infinity'))
+				AND `+approver+` AND `+mailedUntil+` <= $1::timestamptz - $2::interval
+				AND EXISTS (SELECT FROM transfers t WHERE `+awaitsMember+` AND t.created_at > `+mailedUntil+`)
 			ORDER BY m.id LIMIT $3 FOR NO KEY UPDATE OF m SKIP LOCKED),
 		told AS (UPDATE members m SET mailed_until = $1 FROM free WHERE m.id = free.id RETURNING m.id, m.tenant_id, m.email)
 		SELECT m.email, n.name, w.count, w.sum FROM told m JOIN tenants n ON n.id = m.tenant_id
 		CROSS JOIN LATERAL (SELECT count(*), sum(t.amount) FROM transfers t WHERE `+awaitsMember+`) w
-		WHERE w.count > 0`, until, approversMailEvery, approversMailBatch)
+		WHERE w.count > 0`, until, approversMailEvery, approversMailBatch, approversMailAfter)
 	if err != nil {
 		return 0, err
 	}

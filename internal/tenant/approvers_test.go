@@ -117,6 +117,11 @@ func TestApproversAreMailed(t *testing.T) {
 	b.Exec(`UPDATE transfers SET status = 'failed' WHERE waiting`)
 	b.Env.Clock.Advance(time.Minute)
 	require.Equal(t, none, s.mailed(), "what has ended awaits nobody")
+
+	b.ExecUnguarded(`UPDATE members SET mailed_until = $2 WHERE tenant_id = $1`, s.id, b.Env.Clock.Now().Add(5*time.Minute))
+	s.awaiting(1, uuid.Nil)
+	b.Env.Clock.Advance(time.Minute)
+	require.Equal(t, map[string]string{"ada@example.com": one, "bola@example.com": one}, s.mailed(), "it was set by a clock that was ahead")
 }
 
 // A burst of members is mailed in parts, none of them twice.
