@@ -100,7 +100,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
 	c.closers = append(c.closers, c.pool.Close)
-	if err = tenant.CheckDatabase(ctx, c.pool, cfg.Sandbox); err != nil {
+	if err = c.checkPostgres(ctx); err != nil {
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
 	if err = syncClock(ctx, c.pool, &c.clock, c.log); err != nil {

@@ -337,7 +337,7 @@ func (s *settler) balanceOf(ref string) string {
 }
 
 // A point that is not there stops a process at its start, with the setting's name; in production
-// the setting is ignored.
+// the setting is ignored, and what stops the process is a Postgres that may lose what was answered.
 func TestFailpointsAreNotForProduction(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_FAILPOINT"] = "transfer/nowhere"
@@ -346,5 +346,7 @@ func TestFailpointsAreNotForProduction(t *testing.T) {
 	require.Contains(t, refused.out, "AJO_FAILPOINT")
 	w.settings["AJO_ENV"], w.settings["AJO_SMTP_URL"] = "production", "smtps://mail.example"
 	w.settings["AJO_PROVIDER_URL"] = "https://bank.example"
-	w.startWorker("settle")
+	refused = runToEnd(t, w.dir, w.settings, "worker")
+	require.Equal(t, 1, refused.code)
+	require.Contains(t, refused.out, "AJO_DATABASE_URL: synchronous_commit is off")
 }
