@@ -68,13 +68,15 @@ type Spool struct {
 	counted map[string]count // what State has counted in the segments
 }
 
-// Open creates the folder if it is missing and returns its spool, which holds at most max bytes.
+// Open creates the folder if it is missing and returns its spool, which takes no more once it has
+// max bytes.
 func Open(dir string, max int64) (*Spool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
 	s := &Spool{dir: dir, max: max}
-	if err := s.Check(); err != nil {
+	// a full one, as after its bound was lowered, can still be drained
+	if err := s.Check(); err != nil && !errors.Is(err, ErrFull) {
 		return nil, err
 	}
 	s.appends = batch.New(1, batchMax, s.write)
@@ -264,7 +266,7 @@ func (s *Spool) drainSegment(ctx context.Context, path string, take func(context
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return 0, nil // another process drained it before we had the lock
 	}
-	data, err := io.ReadAll(io.LimitReader(f, s.max+maxRecord))
+	data, err := io.ReadAll(f) // whatever bound it was written under
 	if err != nil {
 		return 0, fmt.Errorf("spool: %w", err)
 	}

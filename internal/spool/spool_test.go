@@ -168,6 +168,22 @@ func TestBound(t *testing.T) {
 	require.ErrorIs(t, s.Append(ctx, nil), errTooLarge)
 }
 
+// A segment that was written under a larger bound, as before a restart or by a process with another
+// setting, is drained to its end.
+func TestASmallerBoundLosesNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), 4*maxRecord)
+	record := bytes.Repeat([]byte("x"), maxRecord/2)
+	for range 4 {
+		require.NoError(t, s.Append(ctx, record))
+	}
+	require.NoError(t, s.Close())
+	s = open(t, s.dir, 1)
+	require.ErrorIs(t, s.Check(), ErrFull)
+	require.Len(t, drain(t, s), 4)
+	require.NoError(t, s.Check())
+}
+
 // Who asks about the folder waits for no append: one that hangs at the disk has the writers' lock.
 func TestNobodyWhoAsksWaitsForAnAppend(t *testing.T) {
 	t.Parallel()
