@@ -93,12 +93,18 @@ func (a *attempt) hold(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil); <-done }
 }
 
-// fail notes why the attempt ended. The next one need not wait for the end of the lease.
+// fail notes why the attempt ended. The next one need not wait for the end of the lease, and begins
+// anew if the store does not have what was written: the object was damaged or removed, or the
+// settings name another store by now.
 func (a *attempt) fail(ctx context.Context, why error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, err := a.Pool.Exec(ctx, `UPDATE archives SET leased_until = NULL, last_error = $3 WHERE partition = $1 AND status <> 'archived' AND (attempt = $2 OR attempt IS NULL)`,
-		a.part.Name, a.id, why.Error()); err != nil {
+	anew := errors.Is(why, ErrDamaged) || errors.Is(why, ErrNoObject)
+	if _, err := a.Pool.Exec(ctx, `
+		UPDATE archives SET leased_until = NULL, last_error = $3, status = CASE WHEN $4 AND attempt = $2 THEN 'exporting' ELSE status END,
+			manifest = CASE WHEN $4 AND attempt = $2 THEN NULL ELSE manifest END
+		WHERE partition = $1 AND status <> 'archived' AND (attempt = $2 OR attempt IS NULL)`,
+		a.part.Name, a.id, why.Error(), anew); err != nil {
 		a.Log.Warn("the reason why a partition was not archived could not be stored", slog.String("partition", a.part.Name), slog.Any("err", err))
 	}
 }
