@@ -49,6 +49,7 @@ CREATE TABLE deliveries (
     endpoint_id          uuid,
     copy_of              uuid,
     resent               boolean NOT NULL DEFAULT false,
+    replayed_after       integer,
     dead                 boolean NOT NULL GENERATED ALWAYS AS (status = 'dead_letter') STORED,
     CHECK ((status = 'delivered') = (delivered_at IS NOT NULL)),
     CHECK (duration_ms IS NULL OR delivered_at IS NOT NULL)
@@ -73,6 +74,7 @@ COMMENT ON COLUMN deliveries.transaction_group_id IS 'the payment or settlement;
 COMMENT ON COLUMN deliveries.endpoint_id IS 'of webhook_endpoints; NULL: the account''s or the tenant''s URL';
 COMMENT ON COLUMN deliveries.copy_of IS 'the event''s first delivery, of which this is one more to another endpoint; NULL: this is the first, which stands for the event in the log';
 COMMENT ON COLUMN deliveries.resent IS 'somebody asked for the event once more: the receiver is told so';
+COMMENT ON COLUMN deliveries.replayed_after IS 'how many attempts there were before its last replay, which gave it a fresh set; NULL: it was never replayed';
 COMMENT ON COLUMN deliveries.callback_url IS 'where it is sent; of an endpoint that has changed its URL: where the last attempt went';
 COMMENT ON COLUMN deliveries.body IS
     'what the bytes that are signed and sent are made of, the same in every attempt: a digit and the values by line, or all of them (internal/compact)';

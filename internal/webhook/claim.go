@@ -29,13 +29,14 @@ type dueDelivery struct {
 	url         string
 	body        []byte
 	attempts    int       // made so far
+	before      int       // of these, before its last replay
 	createdAt   time.Time // as the delivery's
 	secrets     sealedSecrets
 	traceparent string
 }
 
 const loadSQL = `
-		SELECT d.id, d.tenant_id, d.transaction_group_id, d.event_type, d.callback_url, d.body, d.attempt_count, d.created_at,
+		SELECT d.id, d.tenant_id, d.transaction_group_id, d.event_type, d.callback_url, d.body, d.attempt_count, coalesce(d.replayed_after, 0), d.created_at,
 			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until, d.traceparent, d.endpoint_id, d.resent
 		FROM unnest($1::uuid[]) AS m (id) JOIN deliveries d ON d.id = ANY(ARRAY[m.id])
 		JOIN tenants t ON t.id = ANY(ARRAY[d.tenant_id])`
@@ -136,7 +137,7 @@ func readEndpoints(ctx context.Context, tx pg.Tx, claimed []*dueDelivery) error 
 
 func readPending(row pgx.CollectableRow) (*dueDelivery, error) {
 	d := dueDelivery{secrets: sealedSecrets{of: ofTenant}}
-	err := row.Scan(&d.ID, &d.tenant, &d.group, &d.event, &d.url, &d.body, &d.attempts, &d.createdAt,
+	err := row.Scan(&d.ID, &d.tenant, &d.group, &d.event, &d.url, &d.body, &d.attempts, &d.before, &d.createdAt,
 		&d.secrets.current, &d.secrets.previous, &d.secrets.previousUntil, &d.traceparent, &d.endpoint, &d.resent)
 	if err == nil {
 		d.body, err = compact.FullDelivery(string(d.event), d.group, d.body)

@@ -66,7 +66,7 @@ const (
 func (s *Service) ReplaySince(ctx context.Context, tenant uuid.UUID, since time.Time, by audit.By) (n int, more bool, err error) {
 	err = pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
 		ids, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `
-			UPDATE deliveries SET status = $3
+			UPDATE deliveries SET status = $3, replayed_after = attempt_count
 			WHERE id = ANY(ARRAY(
 				SELECT id FROM deliveries WHERE tenant_id = $1 AND dead AND created_at >= $2 AND `+endpointStands+` ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED)) AND status = ANY($5)
 			RETURNING id`, tenant, since, string(Pending), resendMax, Transitions.From(EventReplay))
@@ -105,7 +105,7 @@ func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.B
 			LastError    string
 		}
 		err := tx.QueryRow(ctx, `
-			UPDATE deliveries SET status = $2
+			UPDATE deliveries SET status = $2, replayed_after = attempt_count
 			WHERE id = $1 AND status = ANY($3) AND ($4::uuid IS NULL OR tenant_id = $4) AND `+endpointStands+` RETURNING tenant_id, callback_url, attempt_count, last_error`,
 			id, string(Pending), Transitions.From(EventReplay), unlessNil(tenant)).
 			Scan(&detail.TenantID, &detail.CallbackURL, &detail.AttemptCount, &detail.LastError)

@@ -187,7 +187,7 @@ func (s *Service) try(ctx context.Context, w *dueDelivery, secrets []secret.Reda
 	if w.long {
 		delays = slices.Concat(delays, dayDelays)
 	}
-	s.conclude(a, w.attempts+1, delays)
+	s.conclude(a, w.attempts-w.before+1, delays)
 	return a, nil
 }
 
@@ -243,14 +243,11 @@ func healthOf(r safehttp.Result, err error) health {
 // dayDelays follow the standard delays at an endpoint with retries for a day: 24 hours in all.
 var dayDelays = []time.Duration{2 * time.Hour, 4 * time.Hour, 6 * time.Hour, 10*time.Hour + 25*time.Minute}
 
-// conclude decides what the attempt with this number means: its event, and the time of the next
-// attempt if the delays allow one.
-//
-// A replay gives a fresh set of attempts while the count goes on, so the place in the set is the
-// count modulo its size.
-func (s *Service) conclude(a *attemptResult, number int, delays []time.Duration) {
+// conclude decides what an attempt means: its event, and the time of the next attempt if the delays
+// allow one. place is its number, from 1, since the delivery was made or last replayed: a replay
+// gives a fresh set of attempts while the count goes on, whatever schedule the earlier ones had.
+func (s *Service) conclude(a *attemptResult, place int, delays []time.Duration) {
 	now := s.clock.Now()
-	place := (number-1)%(len(delays)+1) + 1
 	switch {
 	case a.Failure == "":
 		a.event, a.DeliveredAt = EventSucceed, &now

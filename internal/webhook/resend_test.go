@@ -92,4 +92,25 @@ func TestRetriesForADay(t *testing.T) {
 	require.True(t, retry.IsExhausted(b.Deliver(b.ctx, id)))
 	require.Equal(t, 10, b.get(id).AttemptCount)
 	require.Equal(t, Dead, b.get(id).Status)
+
+	// what was tried by another schedule takes nothing from the fresh set of a replay
+	for i, delays := range [][]time.Duration{defaultDelays, slices.Concat(defaultDelays, dayDelays)} {
+		b.Exec(`UPDATE webhook_endpoints SET retries = $2 WHERE id = $1`, e, []string{"standard", "day"}[i])
+		tried := b.get(id).AttemptCount
+		if i == 0 {
+			require.NoError(t, b.Replay(b.ctx, id, byHand))
+		} else {
+			n, _, err := b.ReplaySince(b.ctx, b.tenant, time.Time{}, byHand)
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+		}
+		for _, delay := range delays {
+			next, ok := retry.When(b.Deliver(b.ctx, id))
+			require.True(t, ok)
+			require.WithinRange(t, next, b.Clock.Now().Add(delay), b.Clock.Now().Add(delay+delay/10))
+			b.Clock.Set(next)
+		}
+		require.True(t, retry.IsExhausted(b.Deliver(b.ctx, id)))
+		require.Equal(t, tried+len(delays)+1, b.get(id).AttemptCount)
+	}
 }
