@@ -23,7 +23,7 @@ func (t *tool) newWalletMoveCmd() *cobra.Command {
 			long: `Says which account at the bank the books belong to, as AJO_PROVIDER_ACCOUNT_ID and the host of AJO_PROVIDER_URL name it from now on. Each
 start of the service recorded it until the first account of a customer was opened. Since then a process with other settings does not start: another
 account knows none of the payouts that this one has made, and they would be paid again. Stop all APIs and workers first. Another account is refused while
-payments or submitted payouts wait for an answer about the previous one (ajo work list); for another host of the same account nothing has to end.`,
+payments or submitted payouts wait for an answer about the previous one (ajo work list), or misdirected payments are in suspense; for another host of the same account nothing has to end.`,
 			example: `  ajo wallet move 0b9c2f6e-9d0e-4b8e-8f7e-2f6c1a3d5e7f --host api.nomba.com --reason "the bank has a new address"`,
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().StringVar(&to.Host, "host", "", "the host of the bank's API, as in AJO_PROVIDER_URL")

@@ -9,6 +9,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
+	"ajo/internal/money"
 	"ajo/internal/pg"
 )
 
@@ -25,7 +26,7 @@ func (w Wallet) String() string { return fmt.Sprintf("account %q at %s", w.Accou
 // Refusals of another wallet.
 var (
 	ErrWallet      = errs.New(errs.Conflict, "the books are of another account at the bank")
-	ErrWalletWaits = errs.New(errs.Unprocessable, "payments or payouts still wait for the word of the account that the books are of")
+	ErrWalletWaits = errs.New(errs.Unprocessable, "payments or payouts still wait, or will wait, for the word of the account that the books are of")
 )
 
 // CheckWallet refuses a wallet other than the one that the books belong to, if they have one yet:
@@ -62,8 +63,9 @@ func RecordWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet) e
 }
 
 // MoveWallet moves the books to another wallet. If that is another account, nothing may still wait
-// for an answer about the previous one: [ErrWalletWaits]. For operators, who have stopped all roles
-// before.
+// for an answer about the previous one, or come to wait for it: a payment that is posted or
+// assigned later would be reversed, as the other account does not know it. [ErrWalletWaits]. For
+// operators, who have stopped all roles before.
 func MoveWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet, by audit.By) error {
 	return pg.InTx(ctx, pool, func(tx pg.Tx) error {
 		is, err := ReadWallet(ctx, tx)
@@ -72,13 +74,15 @@ func MoveWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet, by 
 		}
 		if is.AccountID != "" && is.AccountID != w.AccountID {
 			var payments, payouts int
+			var misdirected money.Amount
 			if err := tx.QueryRow(ctx, `
-				SELECT (SELECT count(*) FROM work WHERE kind = 'confirm'),
-					(SELECT count(*) FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.attempt_count > 0)`).Scan(&payments, &payouts); err != nil {
+				SELECT (SELECT count(*) FROM work WHERE kind IN ('ingest', 'confirm')),
+					(SELECT count(*) FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.attempt_count > 0),
+					(SELECT coalesce(sum(balance), 0) FROM ledger_balances WHERE account_id = $1)`, suspense.ID).Scan(&payments, &payouts, &misdirected); err != nil {
 				return err
 			}
-			if payments+payouts > 0 {
-				return fmt.Errorf("%w: %d payments and %d payouts (ajo work list)", ErrWalletWaits, payments, payouts)
+			if payments+payouts > 0 || misdirected.Sign() != 0 {
+				return fmt.Errorf("%w: %d payments and %d payouts (ajo work list), and NGN %s in suspense (ajo events list --category misdirected)", ErrWalletWaits, payments, payouts, misdirected)
 			}
 		}
 		if _, err := tx.Exec(ctx, `

@@ -5,12 +5,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/audit"
 	"ajo/internal/fakebank"
+	"ajo/internal/money"
+	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/internal/work"
+	"ajo/ledger"
 )
 
 // The books are of one account at the bank. Another one would not know the payout whose answer was
@@ -55,6 +60,24 @@ func TestBooksAreOfOneWallet(t *testing.T) {
 	require.ErrorIs(t, move(other), transfer.ErrWalletWaits, "it is asked about once more")
 	b.untilDue(p)
 	require.NoError(t, b.svc.Advance(b.ctx, p.ID))
+
+	// what is posted or assigned later is confirmed by the account that it reached: another one
+	// does not know it, and it would be reversed
+	event := uuid.New()
+	b.Schedule(work.Ingest, event, b.Clock.Now())
+	require.ErrorIs(t, move(other), transfer.ErrWalletWaits)
+	b.Exec(`DELETE FROM work WHERE id = $1`, event)
+	suspense := func(d ledger.Direction) {
+		require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+			return ledger.PostMovements(b.ctx, tx, b.Clock.Now(), []ledger.Movement{{
+				Account: ledger.Suspense, Direction: d, Amount: money.Must("5.00"), Kind: ledger.KindSuspense, TransactionGroupID: event,
+			}})
+		}))
+	}
+	suspense(ledger.Credit)
+	require.ErrorIs(t, move(other), transfer.ErrWalletWaits)
+	suspense(ledger.Debit)
+
 	require.NoError(t, move(other))
 	require.ErrorIs(t, start(ours), transfer.ErrWallet)
 	require.NoError(t, start(other))
