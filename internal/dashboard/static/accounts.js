@@ -57,10 +57,10 @@ function openButton() {
         { name: 'name', label: 'Holder’s name', required: true, maxlength: 200, autocomplete: 'off' },
         { name: 'bvn', label: 'BVN', inputmode: 'numeric', pattern: '[0-9]{11}', maxlength: 11, autocomplete: 'off', hint: 'Eleven digits. It can be left out.' },
         { name: 'mode', label: 'Type', options: [['dedicated', 'Dedicated: it stays open'], ['onetime', 'One-time: it ends with the expected amount']] },
-        { ...sumField, name: 'expectedAmount', label: 'Expected amount', required: false, maxlength: 16, placeholder: '7,500.50', hint: 'Of a one-time account.' }, // so many figures are exact as a number
+        { ...sumField, name: 'expectedAmount', label: 'Expected amount', required: false, placeholder: '7,500.50', hint: 'Of a one-time account.' },
       ],
       act: async ({ bvn, expectedAmount, ...v }) => {
-        opened = (await once('/auth/accounts', { ...v, ...(bvn && { bvn }), ...(expectedAmount && { expectedAmount: Number(sum(expectedAmount)) }) })).answer;
+        opened = (await once('/auth/accounts', { ...v, ...(bvn && { bvn }), ...(expectedAmount && { expectedAmount: sum(expectedAmount) }) })).answer;
       },
     });
     if (!done) return;

@@ -1,6 +1,6 @@
 // Speaking with the service: JSON by fetch, with the session's cookie.
 
-import { withAmountsAsText } from './format.js';
+import { withAmountsAsNumbers, withAmountsAsText } from './format.js';
 
 // Refusal is an answer that is no success, or none at all (status 0). Its message is meant to be shown.
 export class Refusal extends Error {
@@ -58,7 +58,7 @@ async function send(method, path, body, key) {
   if (key) init.headers['Idempotency-Key'] = key;
   if (body !== undefined) {
     init.headers['Content-Type'] = 'application/json';
-    init.body = JSON.stringify(body);
+    init.body = withAmountsAsNumbers(JSON.stringify(body));
   }
   try {
     return await fetch(path, init);

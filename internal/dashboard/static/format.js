@@ -35,6 +35,11 @@ export function withAmountsAsText(json) {
   return json.replace(/("ExpectedAmount":)\s*(-?[0-9.]+)/g, '$1"$2"');
 }
 
+// withAmountsAsNumbers undoes that in a body that is sent.
+export function withAmountsAsNumbers(json) {
+  return json.replace(/("expectedAmount":)"0*([0-9][0-9.]*)"/g, '$1$2');
+}
+
 // fixed gives an amount that was a JSON number its two decimals.
 export function fixed(text) {
   const [whole, rest = ''] = String(text).split('.');

@@ -17,10 +17,10 @@ test('an account is opened, its holder’s NIN submitted, and an event of it sen
   await dialog.getByLabel('Reference').fill('walk-in-1');
   await dialog.getByLabel('Holder’s name').fill('Ada Obi');
   await dialog.getByLabel('Type').selectOption('onetime');
-  await dialog.getByLabel('Expected amount').fill('₦7,500.50');
+  await dialog.getByLabel('Expected amount').fill('₦90,071,992,547,409.93'); // a float has .94
   await dialog.getByRole('button', { name: 'Open', exact: true }).click();
   await page.getByRole('heading', { name: 'walk-in-1', level: 1 }).waitFor();
-  await page.getByText('₦7,500.50').waitFor();
+  await page.getByText('₦90,071,992,547,409.93').waitFor();
   const account = await t.call('GET', '/v1/accounts/walk-in-1');
   assert.equal(account.Type, 'onetime');
   await page.getByRole('link', { name: 'Name and KYC' }).click();
