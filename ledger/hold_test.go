@@ -110,6 +110,9 @@ func TestHoldOfATenant(t *testing.T) {
 	require.Equal(t, []uuid.UUID{second.ID}, read(ledger.HoldReleased))
 	require.Equal(t, []uuid.UUID{first.ID}, read(ledger.HoldExpired))
 	require.Empty(t, read(ledger.HoldOpen))
+	list, _, err := ledger.ReadHolds(b.ctx, b.Pool, b.Clock.Now(), b.Tenant(), b.account, "", page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Empty(t, list, "another tenant's account")
 	_, _, err = ledger.ReadHolds(b.ctx, b.Pool, b.Clock.Now(), b.owner(), b.account, "all", page.Request{Limit: 10})
 	require.ErrorIs(t, err, ledger.ErrHoldStatus)
 }

@@ -27,6 +27,21 @@ func (b *books) charged(amount, fee, vat int64) ledger.Entry {
 	return out[0]
 }
 
+// A policy holds what the platform leaves: nothing of a payment that the platform takes whole.
+func TestAPolicyHoldsWhatThePlatformLeaves(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, amount := range []string{"20.00", "20.01"} {
+		p := posting(b.account, amount)
+		p.Price, p.Policy = new(uuid.New()), &ledger.Policy{Source: ledger.HeldByPolicy, Reason: "less than expected"}
+		require.NoError(t, b.tx(func(tx pg.Tx) error {
+			_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{p.WithCharges(money.Must("18.60"), money.Must("1.40"))})
+			return err
+		}))
+	}
+	require.Equal(t, "0.01", testenv.Value[string](b.Env, `SELECT string_agg(amount::text, ' ') FROM holds`))
+}
+
 // Payments of an account with limits, what the platform takes of them, and all that may become of
 // them, in any order and with any sums: the account's sums are those of what the payments leave,
 // its available money is spent at any time and never falls below zero, and the books hold.

@@ -216,7 +216,7 @@ func (r *reader) readValue(at *fieldTree, depth int) error {
 		if _, err := r.decoder.ReadToken(); err != nil {
 			return errNotJSON
 		}
-		for k := r.decoder.PeekKind(); k != ']' && k != 0; k = r.decoder.PeekKind() {
+		for r.decoder.PeekKind() != ']' {
 			if err := r.readValue(nil, depth+1); err != nil {
 				return err
 			}

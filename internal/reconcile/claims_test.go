@@ -70,9 +70,10 @@ func TestWhichRunIsResumed(t *testing.T) {
 		return r.report.ID, resumed
 	}
 	run(kindDaily, "failed", 1, nil)
+	run(kindAgain, "running", 2, new(now.Add(time.Minute)))
 	run(kindAgain, "waiting", 2, new(now.Add(time.Minute)))
 	_, resumed := resume()
-	require.False(t, resumed, "another kind's, and one before its time")
+	require.False(t, resumed, "another kind's, one that another worker has, and one before its time")
 	third, fourth := run(kindAgain, "waiting", 3, &now), run(kindAgain, "waiting", 4, &now)
 	var got uuid.UUID
 	require.NoError(t, e.Meanwhile(func(tx pg.Tx) error {

@@ -241,5 +241,8 @@ func TestFloatWithWhatThePlatformTakes(t *testing.T) {
 	require.NoError(t, b.payments.Confirm(b.ctx, id))
 	require.Equal(t, "needs_review", b.credit(id))
 	is(b.float(), "30.00", "2.25", "4975.00")
+	_, err := b.payments.ConfirmReviewed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	is(b.float(), "90.00", "6.75", "0.00")
 	b.recalls()
 }

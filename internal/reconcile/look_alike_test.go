@@ -71,6 +71,7 @@ func TestOnePaymentUnderTwoSpellingsIsPostedOnce(t *testing.T) {
 						r := run()
 						require.Equal(t, 1, r.Counts[reconcile.LookAlike], "%v", said(r))
 						require.Contains(t, said(r)[held], "look_alike: it looks like the payment ")
+						require.NotContains(t, said(r)[held], "reversed", "the payment counts in the books")
 						require.Positive(t, r.Suspicious())
 						b.Clock.Advance(15 * time.Minute)
 					}

@@ -76,11 +76,14 @@ func TestReconciliationRecallsAfterTheWindow(t *testing.T) {
 	require.Equal(t, []uuid.UUID{id}, b.dueNow(work.Confirm))
 	_, err := b.payments.KeepRecalled(b.ctx, id, byHand)
 	require.NoError(t, err)
-	b.Clock.Advance(5 * time.Hour) // the window moves on
+	b.Clock.Advance(9 * time.Hour) // the window moves on
 	b.due()
 	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
 	_, err = b.payments.KeepRecalled(b.ctx, id, byHand)
 	require.NoError(t, err)
+	b.Clock.Advance(45 * time.Minute) // a recall may be opened again, but the bank is not asked yet
+	b.due()
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
 	_, err = b.svc.Dismiss(b.ctx, txn.ID, byHand)
 	require.NoError(t, err)
 	b.Clock.Advance(25 * time.Hour)

@@ -63,7 +63,6 @@ func (r *comparison) resume(ctx context.Context) (bool, error) {
 		WHERE id = (SELECT id FROM reconciliations WHERE kind = $1 AND (status = 'failed' OR (status IN ('running', 'waiting') AND leased_until <= $2)
 				OR (status = 'running' AND leased_until > $4))
 				ORDER BY window_from, id LIMIT 1 FOR UPDATE)
-			AND (status = 'failed' OR leased_until <= $2 OR status = 'running' AND leased_until > $4)
 		RETURNING id, window_from, window_to, read_to, partial`, r.report.Kind, r.report.StartedAt, lease, lease.Add(clockAhead)).
 		Scan(&r.report.ID, &r.report.From, &r.report.To, &readTo, &partial)
 	if pg.IsNoRows(err) {

@@ -187,7 +187,7 @@ func (s *Service) lookAgain(ctx context.Context, tx pg.Tx, now time.Time, byID m
 	for _, st := range again {
 		switch {
 		case st.frozen != nil || st.awaiting || st.payment == paymentRecalled:
-		case st.covered || st.payment == paymentGone:
+		case st.payment == paymentGone:
 			free = append(free, st.ID)
 		default:
 			short = append(short, st)
