@@ -31,11 +31,14 @@ func (w *world) bankHolds() (waiting, release func()) {
 }
 
 // A payout that waits for the bank to name the holder is not accepted any more when its member was
-// removed meanwhile, has another role or has logged out, or its key was revoked.
+// removed meanwhile, has another role or has logged out, its key was revoked, or its beneficiary
+// was removed.
 func TestAPayoutOfWhoIsGone(t *testing.T) {
 	w := setup(t)
-	owner, _ := w.funded("5000.00")
+	owner, main := w.funded("5000.00")
 	const order = `{"amount":"1000.00","bankCode":"058","accountNumber":"0123456789","accountName":"Amina Bello"}`
+	saved := w.ask("POST", "/v1/beneficiaries", `{"bankCode":"058","accountNumber":"0123456789"}`, 201, main)["id"].(string)
+	w.Clock.Advance(3 * time.Minute) // a name is not kept so long
 	proven := withProof(order, "password", password)
 	remove := func(m member, how, body string) func() {
 		id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, m.email)
@@ -56,6 +59,9 @@ func TestAPayoutOfWhoIsGone(t *testing.T) {
 		{"/v1/accounts/shop-1/settle", order, header{"X-API-Key", key.APIKey}, func() {
 			w.do("POST", "/auth/keys/"+key.Key.ID.String()+"/revoke", "", owner.withSession()...).ok(200, nil)
 		}, 401, "unauthorized"},
+		{"/v1/accounts/shop-1/settle", `{"amount":"1000.00","beneficiary":"` + saved + `"}`, main, func() {
+			w.do("DELETE", "/v1/beneficiaries/"+saved, "", main...).ok(200, nil)
+		}, 404, "beneficiary not found"},
 	} {
 		before := w.moved(owner)
 		waiting, release := w.bankHolds()
@@ -66,7 +72,7 @@ func TestAPayoutOfWhoIsGone(t *testing.T) {
 		r := <-got
 		r.refused(c.status, c.text)
 		require.Equal(t, before, w.moved(owner))
-		w.Clock.Advance(3 * time.Minute) // the name is not kept so long
+		w.Clock.Advance(3 * time.Minute)
 	}
 }
 
