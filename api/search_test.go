@@ -17,9 +17,9 @@ import (
 // another tenant.
 func TestSearch(t *testing.T) {
 	w := setup(t)
-	// not hexadecimal digits only: references and ids are searched too
 	m := w.onboard()
 	key := m.withKey()
+	// not hexadecimal digits only: references and ids are searched too
 	for ref, name := range map[string]string{"shop-1": "Ugo Obi", "shop-2": "Chidi Eze"} {
 		w.do("POST", "/v1/accounts", `{"externalRef":"`+ref+`","name":"`+name+`"}`, key...).ok(201, nil)
 	}
