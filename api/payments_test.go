@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/partition"
 	"ajo/internal/testenv"
 )
 
@@ -163,7 +164,7 @@ func TestPaymentTimeline(t *testing.T) {
 
 	for _, path := range []string{"/v1/payments/" + p["id"].(string), "/v1/payments/" + p["transactionGroupId"].(string), "/auth/payments/" + p["id"].(string)} {
 		got := w.read(append(key, m.withSession()...), path)
-		got.has(t, fields{"id": p["id"], "status": "confirmed", "requestId": "r-1", "senderName": "AMINA BELLO"})
+		got.has(t, fields{"id": p["id"], "status": "confirmed", "requestId": "r-1", "senderName": "AMINA BELLO", "archivedBefore": nil})
 		var steps []string
 		for _, s := range got.list("timeline") {
 			steps = append(steps, strings.Join([]string{s["step"].(string), s["reference"].(string), s["outcome"].(string)}, "|"))
@@ -178,4 +179,10 @@ func TestPaymentTimeline(t *testing.T) {
 	for _, id := range []string{uuid.NewString(), "nobody", entry.String()} {
 		w.do("GET", "/v1/payments/"+id, "", key...).refused(404, "payment not found")
 	}
+
+	// the steps of deliveries that are archived are missing, and the answer says so
+	end := w.Clock.Now().Truncate(time.Second).UTC()
+	w.Exec(`INSERT INTO archives (partition, table_name, from_id, to_id, status, manifest, archived_at) VALUES ('deliveries_earlier', 'deliveries', $1, $2, 'archived', '{}', $3)`,
+		uuid.Nil, partition.Floor(end), end)
+	require.Equal(t, end.Format(time.RFC3339), w.read(key, "/v1/payments/"+p["id"].(string))["archivedBefore"])
 }

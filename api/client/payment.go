@@ -112,6 +112,8 @@ type PaymentTimeline struct {
 	Payment
 	RequestID string        `json:"requestId"` // the bank's, of its event; empty where none came or is kept
 	Timeline  []PaymentStep `json:"timeline"`
+	// older deliveries may be in the archive: the timeline lacks their steps; nil: it has all
+	ArchivedBefore *time.Time `json:"archivedBefore"`
 }
 
 // Payment finds a payment by its ID or its TransactionGroupID. 404 when there is none.

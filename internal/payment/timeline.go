@@ -13,6 +13,7 @@ import (
 	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/page"
+	"ajo/internal/partition"
 	"ajo/internal/pg"
 	"ajo/ledger"
 )
@@ -95,6 +96,8 @@ type Timeline struct {
 	ledger.Payment
 	RequestID string `json:"requestId"` // the bank's id of its event; empty where none came, or it is archived
 	Timeline  []Step `json:"timeline"`
+	// older deliveries may be in the archive: the timeline lacks their steps; nil: it has all
+	ArchivedBefore *time.Time `json:"archivedBefore"`
 	// what was refunded of it, and what is being refunded, including refunds that the timeline has
 	// no room for
 	Refunded, BeingRefunded money.Amount `json:"-"`
@@ -148,6 +151,9 @@ func (s *Service) Timeline(ctx context.Context, tenantID, id uuid.UUID) (Timelin
 			return step, err
 		}, stepsSQL, t.TransactionGroupID, tenantID, t.ID, maxSteps, t.CreatedAt)
 		if err != nil {
+			return err
+		}
+		if t.ArchivedBefore, err = partition.ArchivedBefore(ctx, tx, "deliveries"); err != nil {
 			return err
 		}
 		if err := tx.QueryRow(ctx, refundedSQL, t.ID, tenantID).Scan(&t.Refunded, &t.BeingRefunded); err != nil {

@@ -14,6 +14,11 @@ export const eventNames = {
   'settlement.failed': 'A payout failed; the money is back in the account.', 'settlement.refunded': 'A payout was returned by the bank; the money is back in the account.',
 };
 
+// archived says that deliveries of before a time are in no list.
+export function archived(before) {
+  return ['Deliveries from before ', time(before), ' may be archived: they are not shown here, and support can restore them.'];
+}
+
 // deliveries lists them, newest first.
 export function deliveries(_, query, session) {
   const found = list({
@@ -27,7 +32,8 @@ export function deliveries(_, query, session) {
       { name: 'Created', value: (d) => time(d.createdAt) },
     ],
     fetchPage: (range) => read('/auth/deliveries', 'deliveries', { ...query, ...range }),
-    none: () => (Object.values(query).some(Boolean) ? empty('No deliveries match.')
+    above: ({ archivedBefore }) => archivedBefore && h('p', { class: 'dim' }, archived(archivedBefore)),
+    none: ({ archivedBefore }) => (archivedBefore ? empty('No deliveries match.', ...archived(archivedBefore)) : Object.values(query).some(Boolean) ? empty('No deliveries match.')
       : empty('No deliveries yet.', 'Deliveries start with the first payment after you set a ', h('a', { href: '#/settings' }, 'webhook URL'), '.')),
   });
   const form = filters([

@@ -1,6 +1,7 @@
 // Payments: what was received on all accounts, and what happened to each.
 
 import { get, queryText, segment } from './api.js';
+import { archived } from './deliveries.js';
 import { h } from './dom.js';
 import { grouped, naira, plural, words } from './format.js';
 import { refundButton } from './refund.js';
@@ -103,7 +104,7 @@ export function payment({ id }, _, session) {
       card('To quote to the bank', facts([
         ['Bank’s reference', copyable(p.providerTxnRef, 'Bank’s reference')], ['Session ID', copyable(p.sessionId, 'Session ID')], ['Bank’s notice', copyable(p.requestId, 'Bank’s notice')],
       ])),
-      card('Timeline', h('div', { class: 'table exact' }, table('What happened', [
+      card('Timeline', new Date(p.createdAt) < new Date(p.archivedBefore) && h('p', { class: 'dim' }, archived(p.archivedBefore)), h('div', { class: 'table exact' }, table('What happened', [
         { name: 'When', head: true, value: (s) => time(s.at) },
         { name: 'What', value: (s) => steps[s.step] ?? words(s.step) },
         { name: 'Outcome', wide: true, value: outcome },

@@ -64,7 +64,7 @@ function line(columns, row) {
 // read is a page of a list: the rows that the answer has under the name.
 export async function read(path, name, query) {
   const answer = await get(path, query);
-  return { rows: answer[name] ?? [], pagination: answer.pagination };
+  return { rows: answer[name] ?? [], pagination: answer.pagination, archivedBefore: answer.archivedBefore };
 }
 
 // list shows what fetchPage(range) answers, {rows, pagination}, for the range of a query. More is added by a button, and the focus goes on with it. above(answer) makes what stands above it, of the
@@ -88,7 +88,7 @@ export function list({ caption, columns, fetchPage, none, noun, nouns, sorted, a
     return first;
   }, (data) => {
     const { rows, pagination, total } = data;
-    if (rows.length === 0) return none();
+    if (rows.length === 0) return none(data);
     const shown = table(caption, columns, rows, sorted);
     const size = h('p', { class: 'dim size' });
     return [size, above(data), h('div', { class: 'table' }, shown), rest(shown, columns, pagination, rows.length, total, size, { caption, fetchPage: fetchSome, noun, nouns })];

@@ -116,5 +116,20 @@ test('all dead letters since a day are sent again from the list of deliveries', 
     await go(page, '/deliveries?status=delivered');
     return await page.getByText('2 deliveries', { exact: true }).count() === 1 || (await go(page, '/deliveries'), false);
   });
+
+  // of what is archived, neither the list nor a payment says that it never was
+  const archivedBefore = new Date(Date.now() + 60000).toISOString();
+  for (const path of ['**/auth/deliveries?*', '**/auth/payments/*']) {
+    await page.route(path, async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      await route.fulfill({ response, json: { ...json, archivedBefore, ...(json.deliveries ? { deliveries: [] } : { timeline: json.timeline.filter((s) => s.step === 'paid') }) } });
+    });
+  }
+  await go(page, '/deliveries');
+  await page.getByText('No deliveries match.').waitFor();
+  await page.getByText('may be archived').waitFor();
+  await go(page, '/payments/' + (await entry(tenant, 'customer-1', 'a payment', () => true)).ID);
+  await page.getByRole('region', { name: 'Timeline' }).getByText('may be archived').waitFor();
   await v.close();
 });
