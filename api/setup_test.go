@@ -107,7 +107,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 		Pool: w.Pool, Bank: bank, Banks: w.opts.Banks, Clock: w.Clock, Log: log, Delays: transfer.DefaultDelays, Fees: w.opts.Fees,
 	})
 	w.opts.Payments.ExpeditePayouts = w.opts.Transfers.ExpediteTx
-	w.opts.Answers = idempotency.NewCache(w.Redis(), box, w.Pool)
+	w.opts.Answers = idempotency.NewCache(w.Redis(), box, w.Pool, time.Minute)
 	w.limits("100000-M", "100000-M")
 	t.Cleanup(func() {
 		_ = w.opts.Tenants.Close(context.Background())

@@ -93,7 +93,7 @@ func (s *scaled) works(when string) {
 	testenv.Eventually(s.T, failoverLimit, "the limits to be counted in one place, "+when, s.shared)
 	box, err := secret.ParseKeys(secret.NewKey("one").Reveal())
 	require.NoError(s.T, err)
-	cache := idempotency.NewCache(s.redis, box, s.Pool)
+	cache := idempotency.NewCache(s.redis, box, s.Pool, time.Second)
 	defer cache.Close()
 	testenv.Eventually(s.T, failoverLimit, "answers to be kept, "+when, func() bool {
 		for range 20 { // keys of many slots

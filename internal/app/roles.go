@@ -78,7 +78,7 @@ func startAPI(ctx context.Context, cfg config.Config, log *slog.Logger, bank *sa
 		}
 		c.closers = append(c.closers, reads.Close)
 	}
-	answers := idempotency.NewCache(c.redis, c.box, c.pool)
+	answers := idempotency.NewCache(c.redis, c.box, c.pool, idempotency.CacheTimeout)
 	c.closers = append(c.closers, answers.Close)
 	test, simulated := c.testMode(bank)
 	server := api.New(api.Options{

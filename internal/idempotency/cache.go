@@ -15,11 +15,11 @@ import (
 	"ajo/internal/secret"
 )
 
-// cacheTimeout bounds one query to Redis. A variable, because tests on a busy machine need more
-// time before they take Redis for unavailable.
-var cacheTimeout = 50 * time.Millisecond
-
 const (
+	// CacheTimeout is how long a Redis that is away may hold up a request. What is not found in
+	// time is read from Postgres.
+	CacheTimeout = 50 * time.Millisecond
+
 	cacheKept = 24 * time.Hour
 	// Concurrent queries are sent together, at most this many.
 	cacheWriters = 1
@@ -30,11 +30,12 @@ const (
 // It only saves queries to Postgres: without it, without Redis, or without its key, nothing else
 // changes. Close it when its callers have stopped.
 type Cache struct {
-	redis redis.UniversalClient
-	box   *secret.Box
-	pool  *pg.Pool
-	gets  *batch.Coalescer[string, []byte]
-	puts  *batch.Coalescer[copied, struct{}]
+	redis   redis.UniversalClient
+	box     *secret.Box
+	pool    *pg.Pool
+	timeout time.Duration
+	gets    *batch.Coalescer[string, []byte]
+	puts    *batch.Coalescer[copied, struct{}]
 }
 
 // copied is an answer to be copied to Redis.
@@ -43,11 +44,12 @@ type copied struct {
 	value []byte
 }
 
-// NewCache returns a cache in the given Redis, encrypted by box; each call of it takes at most 50
-// ms. It has the answers of the pool's database as it is: one that is restored, or whose standby
-// has taken over, may lack what an earlier answer says ([pg.History]).
-func NewCache(r redis.UniversalClient, box *secret.Box, pool *pg.Pool) *Cache {
-	c := &Cache{redis: r, box: box, pool: pool}
+// NewCache returns a cache in the given Redis, encrypted by box; each call of it takes at most the
+// timeout, which is [CacheTimeout] but for tests. It has the answers of the pool's database as it
+// is: one that is restored, or whose standby has taken over, may lack what an earlier answer says
+// ([pg.History]).
+func NewCache(r redis.UniversalClient, box *secret.Box, pool *pg.Pool, timeout time.Duration) *Cache {
+	c := &Cache{redis: r, box: box, pool: pool, timeout: timeout}
 	c.gets = batch.New(cacheWriters, cacheBatch, c.getBatch)
 	c.puts = batch.New(cacheWriters, cacheBatch, c.putBatch)
 	return c
@@ -64,7 +66,7 @@ func (c *Cache) Get(ctx context.Context, r Request) *Answer {
 	if !r.Given() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	key := c.keyOf(r)
 	sealed, err := c.gets.Do(ctx, key)
@@ -84,7 +86,7 @@ func (c *Cache) Put(ctx context.Context, r Request, a Answer) {
 	if !r.Given() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cacheTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 	defer cancel()
 	b := binary.BigEndian.AppendUint16(bytes.Clone(r.hash[:]), uint16(a.Status))
 	key := c.keyOf(r)
@@ -92,7 +94,7 @@ func (c *Cache) Put(ctx context.Context, r Request, a Answer) {
 }
 
 func (c *Cache) getBatch(ctx context.Context, keys []string) []batch.Outcome[[]byte] {
-	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	got := make([]*redis.StringCmd, len(keys))
 	_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error { // its error is the commands' own
@@ -109,7 +111,7 @@ func (c *Cache) getBatch(ctx context.Context, keys []string) []batch.Outcome[[]b
 }
 
 func (c *Cache) putBatch(ctx context.Context, copies []copied) []batch.Outcome[struct{}] {
-	ctx, cancel := context.WithTimeout(ctx, cacheTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	// a missing copy does no harm
 	_, _ = c.redis.Pipelined(ctx, func(p redis.Pipeliner) error {

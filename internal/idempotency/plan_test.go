@@ -2,15 +2,11 @@ package idempotency
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/testenv"
 )
-
-// A busy machine is not a Redis that is away.
-func init() { cacheTimeout = 5 * time.Second }
 
 // Each key of a batch is looked up by itself: a tenant may have millions of them.
 func TestKeysAreFoundByIndex(t *testing.T) {
