@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"net/netip"
 	"strconv"
@@ -20,7 +21,7 @@ import (
 
 const (
 	mailers       = 4   // e-mails that are sent at once
-	mailQueueSize = 512 // e-mails that wait
+	mailQueueSize = 128 // e-mails that wait for each of these
 	mailTimeout   = 30 * time.Second
 )
 
@@ -31,26 +32,36 @@ type job struct {
 }
 
 // mailQueue sends e-mails, and does what else must not show, asynchronously: no answer waits for a
-// mail server, and no response time reveals whether an e-mail was sent.
+// mail server, and no response time reveals whether an e-mail was sent. What concerns one address
+// is done in order: the newest code arrives last.
 type mailQueue struct {
 	sender mail.Sender
 	log    *slog.Logger
-	queue  chan job
+	queues [mailers]chan job
 	mu     sync.RWMutex
 	closed bool
 	wg     sync.WaitGroup
 }
 
 func newMailQueue(sender mail.Sender, log *slog.Logger) *mailQueue {
-	q := &mailQueue{sender: sender, log: log, queue: make(chan job, mailQueueSize)}
-	for range mailers {
-		q.wg.Go(q.work)
+	q := &mailQueue{sender: sender, log: log}
+	for i := range q.queues {
+		queue := make(chan job, mailQueueSize)
+		q.queues[i] = queue
+		q.wg.Go(func() { q.work(queue) })
 	}
 	return q
 }
 
-func (q *mailQueue) work() {
-	for j := range q.queue {
+// of returns the queue of an address.
+func (q *mailQueue) of(address string) chan<- job {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(address))
+	return q.queues[h.Sum32()%mailers]
+}
+
+func (q *mailQueue) work(queue <-chan job) {
+	for j := range queue {
 		ctx, cancel := context.WithTimeout(context.Background(), mailTimeout)
 		if err := j.do(ctx); err != nil {
 			q.log.Error("not done", "what", j.what, "error", err)
@@ -65,7 +76,7 @@ func (q *mailQueue) send(m mail.Message) {
 		q.log.Warn("no e-mail is sent: AJO_SMTP_URL is not set", "subject", m.Subject)
 		return
 	}
-	q.later("mail "+strconv.Quote(m.Subject), func(ctx context.Context) error {
+	q.later(m.To, "mail "+strconv.Quote(m.Subject), func(ctx context.Context) error {
 		failpoint.At("tenant/before-mail")
 		err := q.sender.Send(ctx, m)
 		failpoint.At("tenant/after-mail")
@@ -73,9 +84,10 @@ func (q *mailQueue) send(m mail.Message) {
 	})
 }
 
-// later queues something. It never waits: when the queue is full, it is dropped and logged, and the
-// recipient of an e-mail can ask for another. what says in the log what was not done.
-func (q *mailQueue) later(what string, do func(context.Context) error) {
+// later queues something that concerns an address. It never waits: when the queue is full, it is
+// dropped and logged, and the recipient of an e-mail can ask for another. what says in the log what
+// was not done.
+func (q *mailQueue) later(address, what string, do func(context.Context) error) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	if q.closed {
@@ -83,7 +95,7 @@ func (q *mailQueue) later(what string, do func(context.Context) error) {
 		return
 	}
 	select {
-	case q.queue <- job{what, do}:
+	case q.of(address) <- job{what, do}:
 	default:
 		q.log.Error("not done: the queue is full", "what", what)
 	}
@@ -93,7 +105,9 @@ func (q *mailQueue) drain(ctx context.Context) error {
 	q.mu.Lock()
 	if !q.closed {
 		q.closed = true
-		close(q.queue)
+		for _, queue := range q.queues {
+			close(queue)
+		}
 	}
 	q.mu.Unlock()
 	done := make(chan struct{})

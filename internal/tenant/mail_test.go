@@ -2,7 +2,9 @@ package tenant
 
 import (
 	"context"
+	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -56,4 +58,41 @@ func TestInvitationsOfAnyName(t *testing.T) {
 	for _, m := range b.box.sent {
 		require.NotContains(t, m.Subject, "Ada")
 	}
+}
+
+// slowFirst sends the first e-mail only once the one to another address was sent.
+type slowFirst struct {
+	mailbox
+	other chan struct{}
+}
+
+func (s *slowFirst) Send(ctx context.Context, m mail.Message) error {
+	switch m.Subject {
+	case "first":
+		<-s.other
+	case "other":
+		defer close(s.other)
+	}
+	return s.mailbox.Send(ctx, m)
+}
+
+// E-mails to one address arrive in order, and none waits for those to most others.
+func TestMailsToOneAddressAreInOrder(t *testing.T) {
+	t.Parallel()
+	s := &slowFirst{other: make(chan struct{})}
+	q := newMailQueue(s, slog.New(slog.DiscardHandler))
+	const ada = "ada@example.com"
+	other := "0@example.com"
+	for i := 0; q.of(other) == q.of(ada); i++ {
+		other = strconv.Itoa(i) + "@example.com"
+	}
+	for _, m := range []mail.Message{{To: ada, Subject: "first"}, {To: ada, Subject: "second"}, {To: other, Subject: "other"}} {
+		q.send(m)
+	}
+	require.NoError(t, q.drain(t.Context()))
+	var order []string
+	for _, m := range s.all() {
+		order = append(order, m.Subject)
+	}
+	require.Equal(t, []string{"other", "first", "second"}, order)
 }

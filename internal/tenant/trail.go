@@ -26,7 +26,7 @@ const maxRefusals = 10
 // noteRefusal records a sign-in with a wrong password. It returns at once: the answer must not take
 // longer for a tenant that exists.
 func (s *Service) noteRefusal(id uuid.UUID, email string, from netip.Addr) {
-	s.mails.later("a refused sign-in", func(ctx context.Context) error { return s.writeRefusal(ctx, id, email, from) })
+	s.mails.later(email, "a refused sign-in", func(ctx context.Context) error { return s.writeRefusal(ctx, id, email, from) })
 }
 
 func (s *Service) writeRefusal(ctx context.Context, id uuid.UUID, email string, from netip.Addr) error {
