@@ -17,7 +17,7 @@ func (e *edge) saveBeneficiary(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	b, isNew, err := e.Transfers.SaveBeneficiary(c.UserContext(), caller(c).ID, n, e.by(c))
+	b, isNew, err := e.Transfers.SaveBeneficiary(c.UserContext(), caller(c).ID, n, e.maker(c))
 	if err != nil {
 		return e.lookupRefused(c, err)
 	}

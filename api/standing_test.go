@@ -32,7 +32,7 @@ func (w *world) bankHolds() (waiting, release func()) {
 
 // A payout that waits for the bank to name the holder is not accepted any more when its member was
 // removed meanwhile, has another role or has logged out, its key was revoked, or its beneficiary
-// was removed.
+// was removed. Nor is a beneficiary saved for who is gone.
 func TestAPayoutOfWhoIsGone(t *testing.T) {
 	w := setup(t)
 	owner, main := w.funded("5000.00")
@@ -44,7 +44,7 @@ func TestAPayoutOfWhoIsGone(t *testing.T) {
 		id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, m.email)
 		return func() { w.do("POST", "/auth/members/"+id.String()+how, body, owner.withSession()...).ok(200, nil) }
 	}
-	removed, reduced, out := w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance)
+	removed, reduced, out, saver := w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance)
 	key := w.newKey(owner, "Payer", []tenant.Scope{tenant.PayoutsCreate})
 	for _, c := range []struct {
 		path, body string
@@ -62,6 +62,7 @@ func TestAPayoutOfWhoIsGone(t *testing.T) {
 		{"/v1/accounts/shop-1/settle", `{"amount":"1000.00","beneficiary":"` + saved + `"}`, main, func() {
 			w.do("DELETE", "/v1/beneficiaries/"+saved, "", main...).ok(200, nil)
 		}, 404, "beneficiary not found"},
+		{"/auth/beneficiaries", `{"bankCode":"058","accountNumber":"0123456789"}`, saver.withSession(), remove(saver, "/remove", ""), 401, "unauthorized"},
 	} {
 		before := w.moved(owner)
 		waiting, release := w.bankHolds()

@@ -65,7 +65,7 @@ func checkLabel(label string) (string, error) {
 // reports whether it is new. An account that is saved already is returned unchanged, whatever the
 // label. Needs an API key or a session. [ErrBankCode], [ErrAccountNumber], [ErrLabel],
 // [ErrUnknownBank]; and those of [Service.Lookup], with which nothing is saved.
-func (s *Service) SaveBeneficiary(ctx context.Context, tenantID uuid.UUID, n NewBeneficiary, by audit.By) (b Beneficiary, isNew bool, err error) {
+func (s *Service) SaveBeneficiary(ctx context.Context, tenantID uuid.UUID, n NewBeneficiary, maker Maker) (b Beneficiary, isNew bool, err error) {
 	label, err := checkLabel(n.Label)
 	switch {
 	case !bankCodeForm.MatchString(n.BankCode):
@@ -90,6 +90,9 @@ func (s *Service) SaveBeneficiary(ctx context.Context, tenantID uuid.UUID, n New
 		return b, false, ErrBank // the bank has named nobody
 	}
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		if err := maker.stands(ctx, tx); err != nil {
+			return err // the bank's answer may have taken a while
+		}
 		now := s.Clock.Now()
 		id := uuid.Must(uuid.NewV7())
 		// The update changes nothing: it makes the statement return the account's row, even if
@@ -98,11 +101,11 @@ func (s *Service) SaveBeneficiary(ctx context.Context, tenantID uuid.UUID, n New
 			INSERT INTO beneficiaries AS b (id, tenant_id, bank_code, bank_name, account_number, account_name, label, saved_by, saved_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			ON CONFLICT (tenant_id, bank_code, account_number) WHERE removed_at IS NULL DO UPDATE SET label = b.label
-			RETURNING `+beneficiaryColumns, id, tenantID, n.BankCode, bank, n.AccountNumber, h.AccountName, label, by.Actor, now)
+			RETURNING `+beneficiaryColumns, id, tenantID, n.BankCode, bank, n.AccountNumber, h.AccountName, label, maker.By.Actor, now)
 		if isNew = b.ID == id; err != nil || !isNew {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry("beneficiary.save", beneficiaryTarget(id), audit.Change{After: b.shown()}).Of(tenantID))
+		return audit.Write(ctx, tx, now, maker.By.Entry("beneficiary.save", beneficiaryTarget(id), audit.Change{After: b.shown()}).Of(tenantID))
 	})
 	return b, isNew, err
 }

@@ -25,7 +25,7 @@ var saver = audit.Session("bola@shop.example", netip.MustParseAddr("198.51.100.9
 
 func (b *bundle) save(number, label string) transfer.Beneficiary {
 	b.T.Helper()
-	saved, _, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: number, Label: label}, saver)
+	saved, _, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: number, Label: label}, transfer.Maker{By: saver})
 	require.NoError(b.T, err)
 	return saved
 }
@@ -46,7 +46,7 @@ func (b *bundle) lines(of transfer.Beneficiary) string {
 // of the audit log; saved twice it is the same; removed and saved again it is another.
 func TestBeneficiaries(t *testing.T) {
 	b := setup(t)
-	saved, isNew, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: "0123456789", Label: "  Landlord "}, saver)
+	saved, isNew, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: "0123456789", Label: "  Landlord "}, transfer.Maker{By: saver})
 	require.NoError(t, err)
 	require.True(t, isNew)
 	want := transfer.Beneficiary{
@@ -55,7 +55,7 @@ func TestBeneficiaries(t *testing.T) {
 	}
 	saved.SavedAt = saved.SavedAt.UTC()
 	require.Equal(t, want, saved)
-	again, isNew, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: "0123456789", Label: "Somebody"}, checker)
+	again, isNew, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: "0123456789", Label: "Somebody"}, transfer.Maker{By: checker})
 	require.NoError(t, err)
 	require.False(t, isNew)
 	require.Equal(t, [3]string{saved.ID.String(), "Landlord", saver.Actor}, [3]string{again.ID.String(), again.Label, again.SavedBy})
@@ -110,7 +110,7 @@ func TestABeneficiarysHolderMustBeTheSame(t *testing.T) {
 	_, err := svc.Settle(b.ctx, b.tenant, "shop", to(saved, "1.00"), idempotency.Request{})
 	require.ErrorIs(t, err, transfer.ErrNameMismatch)
 	b.money("100.00", "credit 100.00 confirmed")
-	now, isNew, err := svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: "0123456789"}, saver)
+	now, isNew, err := svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: "0123456789"}, transfer.Maker{By: saver})
 	require.NoError(t, err)
 	require.False(t, isNew)
 	require.Equal(t, "AMINA BELLO", now.AccountName, "saving it again does not give it another name")
@@ -141,7 +141,7 @@ func TestNothingIsSavedWithoutAName(t *testing.T) {
 	} {
 		b.bank.Faults.Clear()
 		c.before()
-		_, _, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, c.n, saver)
+		_, _, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, c.n, transfer.Maker{By: saver})
 		require.ErrorIs(t, err, c.want, name)
 	}
 	b.bank.Faults.Clear()
@@ -160,7 +160,7 @@ func TestBeneficiariesAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 12 {
 			wg.Go(func() {
-				saved, isNew, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: "0123456789"}, saver)
+				saved, isNew, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: "0123456789"}, transfer.Maker{By: saver})
 				require.NoError(t, err)
 				mu.Lock()
 				if isNew {

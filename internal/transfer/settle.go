@@ -38,8 +38,8 @@ type Order struct {
 	Maker         Maker
 }
 
-// Maker is who asks for a transfer, or decides about one. If Member is empty, it is an API key,
-// whose requests are not in the audit log.
+// Maker is who asks for a transfer, decides about one, or saves a beneficiary. If Member is empty,
+// it is an API key, whose transfers are not in the audit log.
 type Maker struct {
 	Member uuid.UUID // who cannot approve it
 	By     audit.By
