@@ -31,8 +31,8 @@ func (w *world) bankHolds() (waiting, release func()) {
 }
 
 // A payout that waits for the bank to name the holder is not accepted any more when its member was
-// removed meanwhile, has another role or has logged out, its key was revoked, or its beneficiary
-// was removed. Nor is a beneficiary saved for who is gone.
+// removed meanwhile, has another role, has logged out or needs a second factor, its key was
+// revoked, or its beneficiary was removed. Nor is a beneficiary saved for who is gone.
 func TestAPayoutOfWhoIsGone(t *testing.T) {
 	w := setup(t)
 	owner, main := w.funded("5000.00")
@@ -45,6 +45,7 @@ func TestAPayoutOfWhoIsGone(t *testing.T) {
 		return func() { w.do("POST", "/auth/members/"+id.String()+how, body, owner.withSession()...).ok(200, nil) }
 	}
 	removed, reduced, out, saver := w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance)
+	onePassword := w.joins(owner, tenant.Finance)
 	key := w.newKey(owner, "Payer", []tenant.Scope{tenant.PayoutsCreate})
 	for _, c := range []struct {
 		path, body string
@@ -63,6 +64,9 @@ func TestAPayoutOfWhoIsGone(t *testing.T) {
 			w.do("DELETE", "/v1/beneficiaries/"+saved, "", main...).ok(200, nil)
 		}, 404, "beneficiary not found"},
 		{"/auth/beneficiaries", `{"bankCode":"058","accountNumber":"0123456789"}`, saver.withSession(), remove(saver, "/remove", ""), 401, "unauthorized"},
+		{payOut, proven, onePassword.withSession(), func() {
+			w.do("POST", "/auth/totp-required", `{"required":true}`, owner.withSession()...).ok(200, nil)
+		}, 403, "set up two-factor authentication first"},
 	} {
 		before := w.moved(owner)
 		waiting, release := w.bankHolds()

@@ -11,8 +11,8 @@ import (
 
 // stands refuses what a request asks for when its credential has ended since it came, as it may
 // while the request waits for the bank, a lock or a turn: the key, or the session of the token,
-// with the member's role. In a transaction the member's row stays as it is until that ends, so
-// whoever is removed before it commits does nothing more.
+// with the member's role and the second factor. In a transaction the member's row stays as it is
+// until that ends, so whoever is removed before it commits does nothing more.
 func (s *Service) stands(ctx context.Context, q pg.Querier, t Tenant, token secret.Redacted, need Role) error {
 	now := s.Clock.Now()
 	if t.Key.ID != uuid.Nil {
@@ -27,13 +27,13 @@ func (s *Service) stands(ctx context.Context, q pg.Querier, t Tenant, token secr
 	hash := secret.Hash(token.Reveal())
 	var open, removed bool
 	err := q.QueryRow(ctx, `
-		SELECT s.member_id, t.status, s.ended_at IS NULL AND s.expires_at > $2 FROM sessions s JOIN tenants t ON t.id = ANY(ARRAY[s.tenant_id])
-		WHERE s.token_hash = $1`, hash[:], now).Scan(&t.Member.ID, &t.Status, &open)
+		SELECT s.member_id, t.status, t.totp_required, s.ended_at IS NULL AND s.expires_at > $2 FROM sessions s JOIN tenants t ON t.id = ANY(ARRAY[s.tenant_id])
+		WHERE s.token_hash = $1`, hash[:], now).Scan(&t.Member.ID, &t.Status, &t.TOTPRequired, &open)
 	if err == nil {
 		_, err = admit(t)
 	}
 	if err == nil {
-		err = q.QueryRow(ctx, `SELECT m.role, m.removed_at IS NOT NULL FROM members m WHERE m.id = $1 FOR SHARE`, t.Member.ID).Scan(&t.Member.Role, &removed)
+		err = q.QueryRow(ctx, `SELECT m.role, m.totp_confirmed_at IS NOT NULL, m.removed_at IS NOT NULL FROM members m WHERE m.id = $1 FOR SHARE`, t.Member.ID).Scan(&t.Member.Role, &t.Member.TOTP, &removed)
 	}
 	switch {
 	case err != nil:
@@ -41,12 +41,16 @@ func (s *Service) stands(ctx context.Context, q pg.Querier, t Tenant, token secr
 	case !open || removed:
 		return ErrUnauthorized
 	}
-	return t.Member.Allows(need)
+	if err := t.Member.Allows(need); err != nil {
+		return err
+	}
+	return t.Complete()
 }
 
 // Standing is the check for a use case that has waited, which makes it in its own transaction:
-// [ErrUnauthorized], [ErrSuspended], or a refusal that names the role, where the credential has
-// ended or its role is another since the request came.
+// [ErrUnauthorized], [ErrSuspended], [errTOTPNeeded], or a refusal that names the role, where the
+// credential has ended, lacks a second factor that is required by now, or has another role since
+// the request came.
 func (s *Service) Standing(t Tenant, token secret.Redacted, need Role) func(context.Context, pg.Querier) error {
 	return func(ctx context.Context, q pg.Querier) error { return s.stands(ctx, q, t, token, need) }
 }
