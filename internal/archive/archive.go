@@ -77,6 +77,7 @@ var (
 	ErrPartition  = errs.New(errs.NotFound, "there is no such partition")
 	ErrBusy       = errs.New(errs.Conflict, "another process is archiving this partition: try again later")
 	ErrWaits      = errs.New(errs.Unprocessable, "the partition may not be archived yet")
+	ErrOtherStore = errs.New(errs.Unprocessable, "the store lacks what was archived last: mount its folder, name the right store, or copy the archive there first")
 	ErrRange      = errs.New(errs.Invalid, "a range must begin before it ends")
 	errNoAttempt  = errors.New("a row of the partition has changed, or another process has taken over: a later run begins anew")
 	errStalled    = errors.New("the store has neither taken nor given anything for too long")

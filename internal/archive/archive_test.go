@@ -302,6 +302,15 @@ func TestFaultyStoreLosesNothing(t *testing.T) {
 	require.Equal(t, content, b.content("deliveries"))
 	_, err = b.Archive(b.ctx, name)
 	require.NoError(t, err)
+
+	// A folder that is not mounted, or another bucket, lacks what was archived.
+	b.deliver(b.begin.Add(25*time.Hour), 40)
+	content, name = b.content("deliveries"), b.name("deliveries", 1)
+	_, err = b.with(archive.Folder{Dir: t.TempDir()}).Archive(b.ctx, name)
+	require.ErrorIs(t, err, archive.ErrOtherStore)
+	require.Equal(t, content, b.content("deliveries"))
+	_, err = b.Archive(b.ctx, name)
+	require.NoError(t, err)
 }
 
 // drained gives what the first reader has, and reads the second to its end.

@@ -26,6 +26,9 @@ import (
 func (a *attempt) run(ctx context.Context) (*Manifest, error) {
 	ctx, release := a.hold(ctx)
 	defer release()
+	if err := a.isSameStore(ctx); err != nil {
+		return nil, caused(ctx, err)
+	}
 	m := a.manifest
 	if m == nil {
 		// before it is watched, which takes a lock, and after that, when no change is missed
@@ -53,6 +56,31 @@ func (a *attempt) run(ctx context.Context) (*Manifest, error) {
 		}
 		_ = clock.Sleep(ctx, a.Lease/20)
 	}
+}
+
+// isSameStore refuses a store that lacks what was archived last: a folder that is not mounted, or
+// another bucket. [ErrOtherStore].
+func (a *attempt) isSameStore(ctx context.Context) error {
+	var last record
+	err := a.Pool.QueryRow(ctx, `SELECT manifest FROM archives WHERE status IN ('archived', 'restored') ORDER BY archived_at DESC, partition DESC LIMIT 1`).Scan(&last.Manifest)
+	if pg.IsNoRows(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	m, err := last.manifest()
+	if err != nil {
+		return err
+	}
+	r, err := a.store.Get(ctx, m.name())
+	if errors.Is(err, ErrNoObject) { // not wrapped: what was exported is not lost
+		return fmt.Errorf("%w: %s", ErrOtherStore, m.name())
+	}
+	if err != nil {
+		return err
+	}
+	return r.Close()
 }
 
 // lockNotAvailable is the SQLSTATE of a lock that was waited for in vain.
