@@ -163,13 +163,11 @@ func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccou
 	}
 	for waited := false; ; {
 		r, err := s.reserve(ctx, tenantID, in, key)
-		if err != nil && waited && ctx.Err() != nil { // its time ended during the query
+		if err != nil && waited && ctx.Err() != nil { // its time ended while it waited
 			return Provisioned{}, ErrBusy
 		}
 		if waited = errors.Is(err, errWait); waited {
-			if clock.Sleep(ctx, provisionPoll) != nil {
-				return Provisioned{}, ErrBusy
-			}
+			_ = clock.Sleep(ctx, provisionPoll)
 			continue
 		}
 		if err != nil || r.Answer.Status != 0 {
