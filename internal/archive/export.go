@@ -26,7 +26,7 @@ import (
 func (a *attempt) run(ctx context.Context) (*Manifest, error) {
 	ctx, release := a.hold(ctx)
 	defer release()
-	if err := a.isSameStore(ctx); err != nil {
+	if err := a.checkStore(ctx); err != nil {
 		return nil, caused(ctx, err)
 	}
 	m := a.manifest
@@ -58,9 +58,9 @@ func (a *attempt) run(ctx context.Context) (*Manifest, error) {
 	}
 }
 
-// isSameStore refuses a store that lacks what was archived last: a folder that is not mounted, or
+// checkStore refuses a store that lacks what was archived last: a folder that is not mounted, or
 // another bucket. [ErrOtherStore].
-func (a *attempt) isSameStore(ctx context.Context) error {
+func (a *attempt) checkStore(ctx context.Context) error {
 	var last record
 	err := a.Pool.QueryRow(ctx, `SELECT manifest FROM archives WHERE status IN ('archived', 'restored') ORDER BY archived_at DESC, partition DESC LIMIT 1`).Scan(&last.Manifest)
 	if pg.IsNoRows(err) {
