@@ -95,13 +95,6 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 		out[i].Err = requests[i].order.Maker.stands(ctx, tx)
 		return out[i].Err == nil
 	}
-	// The bank was asked since the beneficiary was read. Whoever removes it from here on waits for
-	// this transaction.
-	saved := func(i int) bool {
-		id, _ := uuid.Parse(requests[i].order.Beneficiary)
-		_, out[i].Err = readBeneficiary(ctx, tx, requests[i].account.TenantID, id, "FOR SHARE")
-		return out[i].Err == nil
-	}
 	var candidates []*acceptance
 	for i, r := range requests {
 		switch {
@@ -111,13 +104,15 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 		case from[i].Frozen:
 			out[i].Err = account.ErrFrozen
 		case r.order.Maker.Member != uuid.Nil && !standing(i):
-		case r.order.Beneficiary != "" && !saved(i):
 		default:
 			id := uuid.Must(uuid.NewV7())
 			a := &acceptance{request: r, from: from[i], id: id, ref: r.newRef(from[i].ID, r.key), at: i}
 			s.reserve(a, from[i].BearsFee)
 			candidates = append(candidates, a)
 		}
+	}
+	if candidates, err = withBeneficiaries(ctx, tx, candidates, out); err != nil {
+		return nil, err
 	}
 	if candidates, err = s.withoutRepeats(ctx, tx, now, candidates, out); err != nil {
 		return nil, err

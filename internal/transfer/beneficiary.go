@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/audit"
+	"ajo/internal/batch"
 	"ajo/internal/errs"
 	"ajo/internal/page"
 	"ajo/internal/pg"
@@ -176,6 +178,37 @@ func (s *Service) ExemptBeneficiary(ctx context.Context, tenantID, id uuid.UUID,
 		return err
 	})
 	return b, changed && err == nil, err
+}
+
+// withBeneficiaries refuses the requests whose beneficiary was removed after it was read, while the
+// bank was asked: [ErrBeneficiary]. Whoever removes one from here on waits for this transaction. It
+// runs one statement, or none if no request names a beneficiary.
+func withBeneficiaries(ctx context.Context, tx pg.Tx, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
+	named := map[*acceptance]uuid.UUID{}
+	var ids, tenants []uuid.UUID
+	for _, c := range candidates {
+		if c.order.Beneficiary != "" {
+			id, _ := uuid.Parse(c.order.Beneficiary)
+			named[c], ids, tenants = id, append(ids, id), append(tenants, c.account.TenantID)
+		}
+	}
+	if len(ids) == 0 {
+		return candidates, nil
+	}
+	saved, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `
+		SELECT b.id FROM unnest($1::uuid[], $2::uuid[]) AS m (id, tenant) JOIN beneficiaries b ON b.id = ANY(ARRAY[m.id]) AND b.tenant_id = m.tenant
+		WHERE b.removed_at IS NULL ORDER BY b.id FOR SHARE OF b`, ids, tenants)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(candidates, func(c *acceptance) bool {
+		id, isNamed := named[c]
+		if !isNamed || slices.Contains(saved, id) {
+			return false
+		}
+		out[c.at].Err = ErrBeneficiary
+		return true
+	}), nil
 }
 
 // changeBeneficiary calls do for a beneficiary under its lock, and writes a line of the audit log.
