@@ -92,15 +92,13 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 		if posted[0].Err != nil {
 			return posted[0].Err
 		}
-		// A placeholder for what the record does not say, in a form that no bank code or account
-		// number has.
 		var tenant uuid.UUID
 		if err := tx.QueryRow(ctx, `
 			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, attempt_count, submitted_at,
 				acknowledged_at, created_at, updated_at, adopted, fee_by_tenant, refund_of, refund_name, by_policy, reserved_fee)
 			SELECT $1, b.tenant_id, b.account_id, $3, 'processing', $4::numeric, $5, $6, $7, 1, $8, $8, $8, $8, true, coalesce(n.payout_fee_by = 'tenant', false), $9, $10, $11, $12
 			FROM ledger_balances b LEFT JOIN tenants n ON n.id = b.tenant_id WHERE b.account_id = $2 RETURNING tenant_id`,
-			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, "000"), fitting(accountForm, p.AccountNumber, "0000000000"), p.Narration, now, of.Entry, of.Name, of.byPolicy, reserved).
+			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, noBankCode), fitting(accountForm, p.AccountNumber, noAccountNumber), p.Narration, now, of.Entry, of.Name, of.byPolicy, reserved).
 			Scan(&tenant); err != nil {
 			if pg.IsUnique(err, "transfers_merchant_tx_ref_key") {
 				return ErrKnown // created a moment ago
@@ -238,6 +236,16 @@ func (s *Service) releaseAdopted(ctx context.Context, tx pg.Tx, now time.Time, a
 	held.Amount = rest
 	return reserved, ledger.SetPolicyHold(ctx, tx, now, *held)
 }
+
+// Placeholders in an adopted transfer for what the bank's record does not say, in a form that no
+// bank code or account number has.
+const (
+	noBankCode      = "000"
+	noAccountNumber = "0000000000"
+)
+
+// mayBe reports whether a part of a transfer's destination is the given one, as far as it is known.
+func mayBe(known, given, unknown string) bool { return known == given || known == unknown }
 
 func fitting(form *regexp.Regexp, text, otherwise string) string {
 	if !form.MatchString(text) {

@@ -113,6 +113,11 @@ func TestSettleAgainWithoutTheKeptAnswer(t *testing.T) {
 	forget()
 	_, err = settle("200.00")
 	require.ErrorIs(t, err, idempotency.ErrReused)
+	elsewhere := []transfer.Order{{Amount: "100.00", BankCode: "058", AccountNumber: "9876543210"}, {Amount: "100.00", BankCode: "044", AccountNumber: "0123456789"}}
+	for _, o := range elsewhere {
+		_, err = b.svc.Settle(b.ctx, b.tenant, "shop", o, b.key("rent of may", o))
+		require.ErrorIs(t, err, idempotency.ErrReused, "another destination")
+	}
 	b.money("900.00", "credit 1000.00 confirmed", "debit 100.00 provisional")
 
 	b.Clock.Advance(idempotency.Keep + time.Hour)
@@ -125,6 +130,33 @@ func TestSettleAgainWithoutTheKeptAnswer(t *testing.T) {
 	other, err := b.svc.Settle(b.ctx, b.tenant, "shop", order("1.00"), idempotency.Request{})
 	require.NoError(t, err)
 	require.Regexp(t, `^AJO[0-9a-f]{32}$`, accepted(t, other).MerchantTxRef)
+}
+
+// A settlement whose transfer was adopted is the same only to the destination that the bank's
+// record names, as far as it names one.
+func TestSettleAgainAfterAnAdoption(t *testing.T) {
+	b := setup(t)
+	key := b.key("k", order("60.00"))
+	own, _ := key.Name()
+	ref := "AJO" + hex.EncodeToString(b.account[8:]) + hex.EncodeToString(own[:])
+	b.paysOutside(ref, "60.00")
+	require.NoError(t, b.svc.Adopt(b.ctx, ref, uuid.Nil, audit.By{Actor: "cli:ada", Reason: "restored"}))
+	for _, known := range []bool{true, false} {
+		for to, same := range map[[2]string]bool{{"058", "0123456789"}: true, {"044", "0123456789"}: !known, {"058", "9876543210"}: !known} {
+			b.Exec(`DELETE FROM idempotency_keys`)
+			o := transfer.Order{Amount: "60.00", BankCode: to[0], AccountNumber: to[1]}
+			again, err := b.svc.Settle(b.ctx, b.tenant, "shop", o, b.key("k", o))
+			if !same {
+				require.ErrorIs(t, err, idempotency.ErrReused, to)
+				continue
+			}
+			require.NoError(t, err, to)
+			require.True(t, again.Replayed)
+			require.Equal(t, ref, accepted(t, again).MerchantTxRef)
+		}
+		b.Exec(`UPDATE transfers SET bank_code = '000', account_number = '0000000000'`) // as where the record names none
+	}
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM transfers`))
 }
 
 // refundRef is the reference that a refund of a payment has.

@@ -121,7 +121,7 @@ var eventTypes = map[Status]webhook.Type{Success: webhook.SettlementSucceeded, F
 
 // publish publishes the events of the ends. For tenants that have chosen nothing it does nothing.
 // An event belongs to a debit: a transfer that a person has booked again has another debit, so its
-// ends are published again.
+// ends are published again, also where only the sum is another one.
 func publish(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error {
 	var events []webhook.NewDelivery
 	for _, e := range ends {

@@ -53,12 +53,13 @@ func paymentTag(txnRef string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-const repeatsSQL = `SELECT merchant_tx_ref, amount, created_at FROM transfers WHERE merchant_tx_ref = ANY($1)`
+const repeatsSQL = `SELECT merchant_tx_ref, amount, bank_code, account_number, created_at FROM transfers WHERE merchant_tx_ref = ANY($1)`
 
 // withoutRepeats removes the requests whose reference already has a transfer: no answer is stored
 // under their key, but the same settlement was requested before, and adopted ([Service.Adopt]).
-// They get the answer of the first request. If that was so long ago that its key may be used again,
-// the request gets a random reference instead.
+// They get the answer of the first request; of another sum, or to another destination, the request
+// is [idempotency.ErrReused]. If the first one was so long ago that its key may be used again, the
+// request gets a random reference instead.
 func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acceptance, out []batch.Outcome[Settled]) ([]*acceptance, error) {
 	of := map[string]*acceptance{}
 	for _, c := range candidates {
@@ -74,16 +75,16 @@ func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, c
 		return nil, err
 	}
 	repeated := map[*acceptance]bool{}
-	var ref string
+	var ref, bankCode, accountNumber string
 	var amount money.Amount
 	var at time.Time
-	_, err = pgx.ForEachRow(rows, []any{&ref, &amount, &at}, func() (err error) {
+	_, err = pgx.ForEachRow(rows, []any{&ref, &amount, &bankCode, &accountNumber, &at}, func() (err error) {
 		c := of[ref]
 		switch {
 		case now.Sub(at) > idempotency.Keep:
 			c.ref = c.newRef(c.from.ID, idempotency.Request{})
 			return nil
-		case !amount.Equal(c.amount):
+		case !amount.Equal(c.amount) || !mayBe(bankCode, c.order.BankCode, noBankCode) || !mayBe(accountNumber, c.order.AccountNumber, noAccountNumber):
 			out[c.at].Err = idempotency.ErrReused
 		default:
 			out[c.at].Value.Replayed = true

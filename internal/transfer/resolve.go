@@ -279,7 +279,7 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 	if err == nil {
 		err = bookCharges(ctx, tx, now, charges)
 	}
-	if err == nil && st.Status != Success { // another sum is not another end
+	if err == nil {
 		err = publish(ctx, tx, now, []ending{e})
 	}
 	if err != nil {
