@@ -46,6 +46,14 @@ func needed(c *fiber.Ctx) tenant.Role {
 	return role
 }
 
+// stands refuses the answer of a request that has waited to a member who is gone meanwhile.
+func (e *edge) stands(ctx context.Context, c *fiber.Ctx) error {
+	if e.Sandbox != nil { // which knows no sessions
+		return nil
+	}
+	return e.Tenants.Stands(ctx, caller(c), sessionToken(c), needed(c))
+}
+
 // by returns who calls, and from where, for the audit log.
 func (e *edge) by(c *fiber.Ctx) audit.By {
 	t := caller(c)

@@ -237,6 +237,9 @@ func (e *edge) sendFile(c *fiber.Ctx, media, ending string, write func(ctx conte
 	defer leave()
 	var b bytes.Buffer
 	name, err := write(ctx, &b)
+	if err == nil {
+		err = e.stands(ctx, c)
+	}
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ const (
 
 // listen is POST /auth/listen: a long poll, which may last longer than other requests' deadline. It
 // answers early, with the events so far, when the process stops or when it must make room for
-// another tenant.
+// another tenant. Whoever was removed while it waited is not given them.
 func (e *edge) listen(c *fiber.Ctx) error {
 	tenant := caller(c).ID
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Listen, tenant)); err != nil {
@@ -40,6 +40,9 @@ func (e *edge) listen(c *fiber.Ctx) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.UserContext()), listenDeadline)
 	defer cancel()
 	heard, next, err := e.Webhooks.Listen(ctx, tenant, after, time.Duration(wait)*time.Second, func() bool { return call.ended.Load() || e.stopping() })
+	if err == nil {
+		err = e.stands(ctx, c)
+	}
 	return answer(c, struct {
 		Events []webhook.FeedEvent `json:"events"`
 		Next   string              `json:"next"`

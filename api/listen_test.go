@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/money"
+	"ajo/internal/tenant"
 	"ajo/internal/testenv"
 	"ajo/internal/webhook"
 )
@@ -89,7 +91,8 @@ func TestListenIsRefused(t *testing.T) {
 }
 
 // A call waits until something happens; of one tenant so many wait at once, and of another as many
-// beside them; and a process that is told to stop lets all go.
+// beside them; and a process that is told to stop lets all go. A member who is removed meanwhile
+// hears nothing any more.
 func TestListenWaits(t *testing.T) {
 	var stopping atomic.Bool
 	w := setup(t, func(o *Options) { o.Stopping = stopping.Load })
@@ -97,6 +100,7 @@ func TestListenWaits(t *testing.T) {
 	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, m.withKey()...).ok(201, nil)
 	var all sync.WaitGroup
 	var served atomic.Int32
+	const removed = -1
 	wait := func(m member, place string, want int) {
 		all.Go(func() {
 			var got heardPage
@@ -106,6 +110,10 @@ func TestListenWaits(t *testing.T) {
 				r = w.do("POST", "/auth/listen", fmt.Sprintf(`{"after":%q,"wait":25}`, place), m.withSession()...)
 				return r.Status != 429
 			})
+			if want == removed {
+				r.refused(401, "unauthorized")
+				return
+			}
 			r.ok(200, &got)
 			served.Add(1)
 			if len(got.Events) != want {
@@ -113,8 +121,11 @@ func TestListenWaits(t *testing.T) {
 			}
 		})
 	}
+	gone := w.joins(m, tenant.Developer)
+	id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, gone.email)
 	place := m.listen(w, "", 0).Next
-	for range listenPerTenant {
+	wait(gone, place, removed)
+	for range listenPerTenant - 1 {
 		wait(m, place, 1)
 	}
 	var refused reply
@@ -125,6 +136,7 @@ func TestListenWaits(t *testing.T) {
 	requireLimited(t, refused)
 	stranger.listen(w, "", 0)
 	require.Zero(t, served.Load())
+	w.do("POST", "/auth/members/"+id.String()+"/remove", "", m.withSession()...).ok(200, nil)
 	w.pay(event{"r-1", "t-1", "shop-1", "5000.00", "10.5"})
 	all.Wait()
 	m.listen(w, "", 0)

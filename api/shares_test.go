@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/tenant"
 	"ajo/internal/testenv"
 )
 
@@ -153,12 +154,29 @@ func TestExportPlacesAreShared(t *testing.T) {
 	require.Empty(t, x.places)
 }
 
-// The refusals of exports say when to come again.
+// The refusals of exports say when to come again, and a member who is removed while one waits gets
+// no file.
 func TestExportsSayWhenToTryAgain(t *testing.T) {
 	w := setup(t, func(o *Options) { o.exportPlaces = newExports(exportsAtOnce) })
 	m := w.onboard()
 	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, m.withKey()...).ok(201, nil)
 	leave, err := w.opts.exportPlaces.enter(context.Background(), m.id)
+	require.NoError(t, err)
+	gone := w.joins(m, tenant.Viewer)
+	id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, gone.email)
+	file := w.asked("GET", "/auth/accounts/shop-1/statement.csv", "", gone.withSession()...)
+	places := w.opts.exportPlaces
+	testenv.Eventually(t, 10*time.Second, "the export waits", func() bool {
+		places.mu.Lock()
+		defer places.mu.Unlock()
+		return places.byTenant[m.id].all == 2
+	})
+	w.do("POST", "/auth/members/"+id.String()+"/remove", "", m.withSession()...).ok(200, nil)
+	leave()
+	r := <-file
+	r.refused(401, "unauthorized")
+
+	leave, err = w.opts.exportPlaces.enter(context.Background(), m.id)
 	require.NoError(t, err)
 	for range exportsPerTenant - 1 {
 		_, err := w.opts.exportPlaces.join(m.id)

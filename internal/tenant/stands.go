@@ -54,3 +54,8 @@ func (s *Service) stands(ctx context.Context, q pg.Querier, t Tenant, token secr
 func (s *Service) Standing(t Tenant, token secret.Redacted, need Role) func(context.Context, pg.Querier) error {
 	return func(ctx context.Context, q pg.Querier) error { return s.stands(ctx, q, t, token, need) }
 }
+
+// Stands is the same check for what a request has read while it waited.
+func (s *Service) Stands(ctx context.Context, t Tenant, token secret.Redacted, need Role) error {
+	return s.stands(ctx, s.Pool, t, token, need)
+}
