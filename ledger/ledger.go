@@ -154,6 +154,9 @@ type Posting struct {
 	Split *string
 	// for a payment: the account's policy holds it; nil: it does not
 	Policy *Policy
+	// for a payment that is posted again: what has left of it, or was released, when it was posted
+	// before. Nothing holds that
+	Gone money.Amount
 	// debits of the same account that are posted right after it, or not at all
 	With []Posting
 }

@@ -93,6 +93,16 @@ func (e *stored) kept() money.Amount {
 	return sum
 }
 
+// Brought is, as SQL, what a payment's credit e has brought its account: its amount, less what the
+// platform takes of it.
+func Brought(e string) string {
+	group := func(on SystemAccount) string {
+		return `event_key('` + string(KindPlatformFee) + `:` + string(on) + `:' || ` + e + `.transaction_group_id)`
+	}
+	return `(` + e + `.amount - CASE WHEN ` + e + `.price_id IS NULL THEN 0 ELSE (SELECT coalesce(sum(f.amount), 0) FROM ledger_entries f
+		WHERE f.transaction_group_id = ANY(ARRAY[` + group(PlatformRevenue) + `, ` + group(Taxes) + `]) AND f.reversal_of IS NULL) END)`
+}
+
 const storedSQL = `
 		SELECT account_id, contra, price_id, split::text, id, direction, amount, fee, currency, status, narration, provider_txn_ref, transaction_group_id,
 			transfer_ref, reversal_of, created_at, ` + senderColumns + `, kind

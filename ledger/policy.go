@@ -59,8 +59,8 @@ func SetPolicyHold(ctx context.Context, tx pg.Tx, now time.Time, h PolicyHold) e
 	err = tx.QueryRow(ctx, `SELECT id, amount, source IN ('policy', 'refund') FROM holds WHERE entry_id = $1 AND status = 'open'`, h.EntryID).Scan(&id, &amount, &byPolicy)
 	switch {
 	case err == nil:
-		if o.hold(t, amount.Neg(), e.Status); byPolicy && !h.Amount.IsPositive() {
-			o.left = append(o.left, id) // it is refunded, and no limit has counted it
+		if o.hold(t, amount.Neg(), e.Status); byPolicy {
+			o.left = append(o.left, id) // it is refunded, or another takes its place: nobody has released it
 		} else {
 			o.ended = append(o.ended, id)
 		}
@@ -96,18 +96,17 @@ func (o *overs) comeBack(ctx context.Context, tx pg.Tx, b book, now time.Time, c
 	for i, c := range credits {
 		ids[i] = c.entry.ID
 	}
-	held := map[uuid.UUID]Policy{}
-	rows, err := tx.Query(ctx, `SELECT entry_id, source, reason FROM holds WHERE entry_id = ANY($1) AND left_with`, ids)
+	held := map[uuid.UUID]PolicyHold{}
+	rows, err := tx.Query(ctx, lastHoldsSQL, ids)
 	if err != nil {
 		return nil, err
 	}
-	var id uuid.UUID
-	var p Policy
-	if _, err := pgx.ForEachRow(rows, []any{&id, &p.Source, &p.Reason}, func() error { held[id] = p; return nil }); err != nil {
+	var h PolicyHold
+	if _, err := pgx.ForEachRow(rows, []any{&h.EntryID, &h.Amount, &h.Source, &h.Reason}, func() error { held[h.EntryID] = h; return nil }); err != nil {
 		return nil, err
 	}
 	for _, c := range credits {
-		p, ok := held[c.entry.ID]
+		h, ok := held[c.entry.ID]
 		if !ok {
 			others = append(others, c)
 			continue
@@ -116,10 +115,16 @@ func (o *overs) comeBack(ctx context.Context, tx pg.Tx, b book, now time.Time, c
 		if err != nil {
 			return nil, err
 		}
-		o.place(t, c.entry, c.kept, p, now)
+		o.place(t, c.entry, h.Amount, h.Policy, now)
 	}
 	return others, nil
 }
+
+// lastHoldsSQL reads the last holds that policies had on credits, unless they were released.
+const lastHoldsSQL = `
+		SELECT entry_id, amount, source, reason FROM (
+			SELECT DISTINCT ON (entry_id) * FROM holds WHERE entry_id = ANY($1) AND source IN ('policy', 'refund') ORDER BY entry_id, id DESC) h
+		WHERE left_with`
 
 // arriveReleased applies the tier limits to a payment that a policy has held until now. A part that
 // has left meanwhile cannot be held.

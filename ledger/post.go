@@ -61,6 +61,7 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 			charges = append(charges, t.append(w, Debit, now))
 		}
 		t.ProvisionalCredits = t.ProvisionalCredits.Add(kept)
+		kept = kept.Left(p.Gone)
 		switch {
 		case p.Policy != nil && kept.IsPositive():
 			over.place(t, &rows[i].Entry, kept, *p.Policy, now)

@@ -218,10 +218,11 @@ func shareOut(ctx context.Context, tx pg.Tx, now time.Time, payments []*stored) 
 	if err != nil {
 		return err
 	}
-	had, err := readKeptParts(ctx, tx, ids)
+	had, stays, err := readKeptParts(ctx, tx, ids)
 	if err != nil {
 		return err
 	}
+	whole = append(whole, stays...)
 	var rows []row
 	var list []newPart
 	for i, e := range payments {
@@ -259,24 +260,32 @@ func shareOut(ctx context.Context, tx pg.Tx, now time.Time, payments []*stored) 
 type keptPart struct{ Credit, Account uuid.UUID }
 
 const keptPartsSQL = `
-		SELECT c.id, p.account_id, p.amount - p.taken_back FROM unnest($1::uuid[]) AS m (entry) JOIN ledger_entries c ON c.id = ANY(ARRAY[m.entry])
-		JOIN split_parts p ON p.entry_id = ANY(payment_entries(c)) WHERE p.entry_id <> c.id AND p.group_id IS NOT NULL GROUP BY c.id, p.entry_id, p.account_id`
+		SELECT c.id, p.account_id, p.amount - p.taken_back, p.group_id IS NULL, count(p.group_id) OVER (PARTITION BY c.id, p.entry_id) = 0
+		FROM unnest($1::uuid[]) AS m (entry) JOIN ledger_entries c ON c.id = ANY(ARRAY[m.entry])
+		JOIN split_parts p ON p.entry_id = ANY(payment_entries(c)) WHERE p.entry_id <> c.id GROUP BY c.id, p.entry_id, p.account_id`
 
 // readKeptParts reads what parties did not return of payments that were posted before and then
-// taken back by the bank.
-func readKeptParts(ctx context.Context, q pg.Querier, credits []uuid.UUID) (map[keptPart]money.Amount, error) {
+// taken back by the bank, and which of these were kept whole. They stay whole: a part of one may
+// have left, or stand against a debit, by now.
+func readKeptParts(ctx context.Context, q pg.Querier, credits []uuid.UUID) (kept map[keptPart]money.Amount, whole []uuid.UUID, err error) {
 	rows, err := q.Query(ctx, keptPartsSQL, credits)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	kept := map[keptPart]money.Amount{}
+	kept = map[keptPart]money.Amount{}
 	var of keptPart
 	var sum money.Amount
-	_, err = pgx.ForEachRow(rows, []any{&of.Credit, &of.Account, &sum}, func() error {
-		kept[of] = kept[of].Add(sum)
+	var own, all bool
+	_, err = pgx.ForEachRow(rows, []any{&of.Credit, &of.Account, &sum, &own, &all}, func() error {
+		if all {
+			whole = append(whole, of.Credit)
+		}
+		if !own {
+			kept[of] = kept[of].Add(sum)
+		}
 		return nil
 	})
-	return kept, err
+	return kept, whole, err
 }
 
 // between are the entries of a movement of a split.

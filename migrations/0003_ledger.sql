@@ -184,7 +184,7 @@ COMMENT ON TABLE holds IS
 COMMENT ON COLUMN holds.entry_id IS 'the credit that it holds, or of which it holds a part; NULL: the tenant''s own hold';
 COMMENT ON COLUMN holds.source IS
     'policy: until the tenant releases it; refund: until the payment is confirmed and goes back to its sender';
-COMMENT ON COLUMN holds.left_with IS 'of a policy''s hold: it ended when its money left, with its credit, which it comes back with, or to its sender';
+COMMENT ON COLUMN holds.left_with IS 'of a policy''s hold: it ended when its money left, with its credit, which it comes back with, or to its sender, or when another took its place; false: it was released';
 COMMENT ON COLUMN holds.status IS 'open holds whose time has come count as expired; the next debit, hold or release of the account writes it';
 COMMENT ON COLUMN holds.until IS 'when it ends by itself; NULL: when it is released';
 

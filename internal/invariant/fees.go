@@ -20,7 +20,8 @@ func priceOf(sum string) string {
 
 // paymentFeesSQL: each payment has the price that held when it was posted, if there was one, and
 // the fee and the VAT that this makes of it, with its own status; none where that is nothing. Price
-// and VAT were read before the payment was dated, which can make it an hour later (see below).
+// and VAT were read before the payment was dated, which can make it an hour later (see below). Of a
+// payment that was posted again after a refund, the fee may be less.
 var paymentFeesSQL = `
 		SELECT c.id::text, format('its price is %s; %s held then', coalesce(c.price_id::text, 'none'), coalesce(` + fee.InForce("c.tenant_id", "'payment'", "c.created_at") + `::text, 'none'))
 		FROM {entries} c
@@ -41,7 +42,8 @@ var paymentFeesSQL = `
 			CROSS JOIN LATERAL (SELECT CASE WHEN y.clamped THEN y.most ELSE x.fee END AS fee,
 				CASE WHEN y.clamped THEN c.amount - y.most ELSE round(x.fee * r.rate / 100, 2) END AS vat) v
 			ORDER BY fits DESC, r.n LIMIT 1) w
-		WHERE c.price_id IS NOT NULL AND (NOT w.fits
+		WHERE c.price_id IS NOT NULL AND (NOT w.fits AND (coalesce(f.amount, 0) + coalesce(t.amount, 0) >= w.fee + w.vat OR NOT EXISTS (
+				SELECT FROM ledger_entries o JOIN transfers r ON r.refund_of = ANY(payment_entries(o)) AND r.refund_of <> o.id WHERE o.id = c.id))
 			OR f.id IS NOT NULL AND (f.account_id, f.status, f.kind, f.contra, f.created_at) IS DISTINCT FROM (c.account_id, c.status, 'platform_fee', 'platform_revenue', c.created_at)
 			OR t.id IS NOT NULL AND (t.account_id, t.status, t.kind, t.contra, t.created_at) IS DISTINCT FROM (c.account_id, c.status, 'platform_fee', 'taxes', c.created_at))`
 

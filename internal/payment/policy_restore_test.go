@@ -1,6 +1,7 @@
 package payment_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/fakebank"
+	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
@@ -70,6 +72,92 @@ func TestARestoredPaymentWasRefunded(t *testing.T) {
 	require.Equal(t, "4000.00", shown.Refunded.String())
 }
 
+// A payment of which a part has gone back, or was released, is taken back by the bank and restored:
+// its policy holds what is left of it, and the platform takes no more than that. The account's
+// other money is free, before and after.
+func TestARestoredPaymentIsHeldForWhatIsLeft(t *testing.T) {
+	hold, refund := account.Policy{Under: account.Hold}, account.Policy{Under: account.Refund}
+	const why = " under: NGN 4000.00 of NGN 5000.00 expected"
+	goesBack := func(amounts ...string) func(*policies, uuid.UUID) {
+		return func(b *policies, id uuid.UUID) {
+			b.toTheEnd(id, 10)
+			for _, amount := range amounts {
+				require.NoError(b.T, b.refundByHand(id, amount))
+				b.sent()
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		policy account.Policy
+		before func(*policies, uuid.UUID)
+		price  bool // set after it
+		review bool // a person confirms it
+		posted string
+		held   string // once it is confirmed
+		left   string
+		said   string // of the policy, by payment.confirmed
+	}{
+		"a part went back":             {hold, goesBack("1000.00"), false, false, "policy 2975.00" + why, "policy 2975.00" + why, "4975.00", "hold"},
+		"a part went back, reviewed":   {hold, goesBack("1000.00"), false, true, "policy 2975.00" + why, "policy 2975.00" + why, "4975.00", "hold"},
+		"all of it went back":          {hold, goesBack("1000.00", ""), false, false, "", "", "4975.00", "refund"},
+		"a part, less a price":         {hold, goesBack("1000.00"), true, false, "policy 2932.00" + why, "policy 2932.00" + why, "4975.00", "hold"},
+		"less than the price was left": {hold, goesBack("3960.00"), true, false, "", "", "4975.00", "refund"},
+		"nothing was left for a price": {account.Policy{}, goesBack(""), true, false, "", "", "4975.00", ""},
+		"it was released": {refund, func(b *policies, id uuid.UUID) {
+			b.release(id)
+			b.toTheEnd(id, 10)
+		}, false, false, "", "", "8950.00", ""},
+		"a part was released": {refund, func(b *policies, id uuid.UUID) {
+			b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Value: "975.00", Next: 1})
+			b.toTheEnd(id, 10)
+			b.sent()
+			b.Clock.Advance(time.Hour) // no lease stands
+			require.NoError(b.T, b.resolved("3000.00"))
+			b.release(id)
+			b.Clock.Advance(time.Hour)
+			require.NoError(b.T, b.resolved("2900.00"))
+		}, false, false, "refund 100.00" + why, "policy 100.00 not refunded: the account's policy has made a refund of it before", "5950.00", "refund"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setupPolicy(t, c.policy)
+			other, _ := b.pays("5000.00")
+			b.toTheEnd(other, 10)
+			id, txn := b.pays("4000.00")
+			c.before(b, id)
+			sent := b.sent()
+			b.receive(b.reversal(txn))
+			b.taken(txn, "REFUND")
+			b.toTheEnd(id, 10)
+			b.Clock.Advance(time.Hour)
+			if c.price {
+				b.price("1", "0", b.Clock.Now())
+			}
+			b.taken(txn, "SUCCESS")
+			r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+			require.NoError(t, err)
+			require.Equal(t, c.posted, b.hold(r.Replacement))
+			b.left()
+			if c.review {
+				b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("26.00") })
+				b.toTheEnd(r.Replacement, 1)
+				require.Empty(t, b.hold(r.Replacement))
+				b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("25.00") })
+				_, err := b.svc.ConfirmReviewed(b.ctx, r.Replacement, byHand)
+				require.NoError(t, err)
+			}
+			b.toTheEnd(r.Replacement, 10)
+			require.Equal(t, c.held, b.hold(r.Replacement))
+			require.Equal(t, c.left, b.left())
+			require.Equal(t, sent, b.sent(), "nothing goes back once more")
+			events := b.Delivered(`event_type = 'payment.confirmed' AND transaction_group_id = $1`, r.Replacement)
+			require.Len(t, events, 1)
+			var body struct{ Policy string }
+			require.NoError(t, json.Unmarshal([]byte(events[0].Body), &body))
+			require.Equal(t, c.said, body.Policy)
+		})
+	}
+}
+
 // A payment that its account's policy has refunded once is restored: the policy makes no other
 // refund, neither of what the first one has left nor because that failed. What did not go back is
 // held, also where that is clear only later.
@@ -85,6 +173,7 @@ func TestARestoredPaymentIsRefundedByItsPolicyOnce(t *testing.T) {
 	}{
 		"it fails in the end":        {fakebank.Pending, 24 * time.Hour, false, "processing 3965.00", ""},
 		"it fails in between":        {fakebank.Pending, 0, false, "processing 3965.00", failed},
+		"it fails before that":       {fakebank.Pending, 0, false, "processing 3965.00", failed},
 		"it failed, a day later":     {fakebank.Reject, 24 * time.Hour, false, "failed 3965.00", declined},
 		"it failed, a week later":    {fakebank.Reject, 8 * 24 * time.Hour, false, "failed 3965.00", declined},
 		"less the fee, a week later": {"", 8 * 24 * time.Hour, false, "success 3965.00", ""},
@@ -120,7 +209,9 @@ func TestARestoredPaymentIsRefundedByItsPolicyOnce(t *testing.T) {
 				require.Equal(t, "500.00", b.left())
 			}
 			if c.held == failed {
-				b.toTheEnd(r.Replacement, 1) // confirmed, and the policy has not looked at it again
+				if name == "it fails in between" {
+					b.toTheEnd(r.Replacement, 1) // confirmed, and the policy has not looked at it again
+				}
 				fails()
 			}
 			b.toTheEnd(r.Replacement, 10)

@@ -512,6 +512,40 @@ func TestTheTenantDecidesBeforeThePolicy(t *testing.T) {
 	require.Equal(t, "3975.00", b.left())
 }
 
+// A refund of a held payment that the tenant has made, and that fails: what it took of the hold is
+// held again, and nothing of what was released.
+func TestRefundByHandOfAHeldPaymentThatFails(t *testing.T) {
+	b := setupPolicy(t, account.Policy{Under: account.Hold})
+	other, _ := b.pays("5000.00")
+	b.toTheEnd(other, 5)
+	id, _ := b.pays("4000.00")
+	b.toTheEnd(id, 5)
+	for _, c := range []struct {
+		amount string
+		fault  fakebank.Action
+		hold   string
+		left   string
+	}{
+		{"1000.00", fakebank.FailLater, "policy 3975.00 not refunded: the bank could not complete the transfer", "4975.00"},
+		{"1000.00", "", "policy 2975.00 not refunded: the bank could not complete the transfer", "4975.00"},
+		{"", fakebank.Refund, "policy 2975.00 not refunded: the bank returned the money", "4975.00"},
+		{"release", "", "", "7950.00"},
+		{"500.00", fakebank.FailLater, "", "7950.00"},
+	} {
+		if c.amount == "release" {
+			b.release(id)
+		} else {
+			if b.bank.Faults.Clear(); c.fault != "" {
+				b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: c.fault, Next: 1})
+			}
+			require.NoError(t, b.refundByHand(id, c.amount))
+			b.sent()
+		}
+		require.Equal(t, c.hold, b.hold(id))
+		require.Equal(t, c.left, b.left())
+	}
+}
+
 // The payment pays for its refund: what the platform has taken of it, and the payout's fee that the
 // tenant bears, come out of it, so that no other money of the account is needed.
 func TestPolicyRefundPaysForItself(t *testing.T) {

@@ -52,6 +52,8 @@ type posting struct {
 	posted   Posted
 	// a stored event of the bank says that it has taken the payment back
 	takenBack bool
+	// of a payment that is posted again: what has left of it, and what its tenant has released
+	gone, released money.Amount
 }
 
 // result is what posting decides about an event, and what postedSQL stores.
@@ -315,9 +317,10 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		postings[i] = ledger.Posting{
 			AccountID: e.target.ID, Amount: net, Fee: *e.Fee, Narration: e.Narration, ProviderTxnRef: e.TxnRef, TransactionGroupID: e.ID,
 			SenderName: e.Sender, SenderBank: e.SenderBank, Tiered: e.target.Tiered, Policy: e.policyHold(), Split: e.target.Split,
+			Gone: e.gone.Add(e.released),
 		}
 		if p, ok := prices[e.target.TenantID]; ok {
-			c := p.ChargeWithin(*e.Amount, net)
+			c := p.ChargeWithin(*e.Amount, net.Left(e.gone))
 			postings[i].Price = &p.ID
 			postings[i] = postings[i].WithCharges(c.Fee, c.VAT)
 		}

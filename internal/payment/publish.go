@@ -17,11 +17,14 @@ import (
 var eventTypes = map[ledger.Status]webhook.Type{ledger.Confirmed: webhook.PaymentConfirmed, ledger.Reversed: webhook.PaymentReversed}
 
 // publishedSQL reads what a payment's event says, and what its account's policy holds the payment
-// for: a held one is confirmed all the same, but nobody should deliver on it.
+// for: a held one is confirmed all the same, but nobody should deliver on it. Nor on one that is
+// posted again and not held, since all of it went back before.
 const publishedSQL = `
 	SELECT e.id, e.account_id, e.amount, e.fee, e.sender_name, e.narration, e.traceparent, CASE WHEN e.policy IS NULL THEN '' ELSE coalesce((
 		SELECT CASE h.source WHEN 'policy' THEN 'hold' ELSE 'refund' END FROM ledger_entries l JOIN holds h ON h.entry_id = ANY(ARRAY[l.id])
-		WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL AND h.status = 'open' AND h.source IN ('policy', 'refund')), '') END
+		WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL AND h.status = 'open' AND h.source IN ('policy', 'refund')), (
+		SELECT 'refund' FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status = 'confirmed' AND e.replaces IS NOT NULL
+			AND NOT EXISTS (SELECT FROM holds h WHERE h.tenant_id = l.tenant_id AND h.account_id = l.account_id AND h.entry_id = l.id)), '') END
 	FROM ` + eventsNamed + ` ORDER BY e.id`
 
 // publishFindings publishes the events of the findings' moves. For tenants that are subscribed to

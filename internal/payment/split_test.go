@@ -414,3 +414,29 @@ func TestVerifyFindsDamagedParts(t *testing.T) {
 		})
 	}
 }
+
+// A payment that was kept whole, since its account's policy held it, stays whole when it is posted
+// again: what has gone back, or was released, is shared out of no other money.
+func TestSplitOfARestoredPaymentThatWasWhole(t *testing.T) {
+	for action, want := range map[account.Action]string{account.Refund: "3977.50", account.Hold: "7952.50"} {
+		t.Run(string(action), func(t *testing.T) {
+			b := setupSplit(t)
+			_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: action}})
+			require.NoError(t, err)
+			b.confirmedPayment("5000.00")
+			id, txn := b.confirmedPayment("4000.00")
+			if b.sent(); action == account.Hold {
+				b.release(id)
+			}
+			b.has(want, "497.50", "500.00")
+			b.receive(b.reversal(txn))
+			b.taken(txn, "REFUND")
+			b.toTheEnd(id, 10)
+			b.taken(txn, "SUCCESS")
+			r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+			require.NoError(t, err)
+			b.toTheEnd(r.Replacement, 10)
+			b.has(want, "497.50", "500.00")
+		})
+	}
+}

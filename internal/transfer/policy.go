@@ -185,24 +185,19 @@ func (c chargedStep) comesBack(reserved money.Amount) money.Amount {
 	return back
 }
 
-// holdAgain holds what comes back from refunds by policy, in addition to what is still held of
-// their payments, also if these were posted again since, unless they have left the balance. The
-// balances of the accounts are locked, and the money that came back is posted already, or will be
-// in this transaction.
+// holdAgain holds what comes back from refunds of payments that a policy holds or has held, in
+// addition to what is still held of them, also if they were posted again since, unless they have
+// left the balance. Nothing that was released is held again. The balances of the accounts are
+// locked, and the money that came back is posted already, or will be in this transaction.
 func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep) error {
 	for _, c := range all {
-		if !c.byPolicy || c.to == c.Status && c.gone.Equal(c.before()) && c.plan.release == "" && c.plan.wantFee.Sign() == 0 && c.plan.wantTaxes.Sign() == 0 {
+		if c.refundOf == nil || c.leavesWhole() || c.to == c.Status && c.gone.Equal(c.before()) && c.plan.release == "" && c.plan.wantFee.Sign() == 0 && c.plan.wantTaxes.Sign() == 0 {
 			continue
 		}
 		var reserved, most money.Amount
+		var ever bool
 		h := ledger.PolicyHold{AccountID: c.AccountID}
-		err := tx.QueryRow(ctx, `
-			SELECT s.id, coalesce(h.amount, 0), coalesce(h.reason, ''), coalesce((
-				SELECT f.amount FROM ledger_entries f WHERE f.transaction_group_id = ANY(ARRAY[$2::uuid]) AND f.reversal_of IS NULL), 0),
-				coalesce((SELECT max(p.amount) FROM holds p WHERE p.tenant_id = s.tenant_id AND p.account_id = s.account_id AND p.entry_id = s.id AND p.source IN ('policy', 'refund')), s.amount)
-			FROM ledger_entries e JOIN ledger_entries s ON s.id = ANY(payment_entries(e)) AND s.status = 'confirmed'
-			LEFT JOIN holds h ON h.entry_id = ANY(ARRAY[s.id]) AND h.status = 'open' WHERE e.id = $1`, *c.refundOf, reservedGroup(c.ID)).
-			Scan(&h.EntryID, &h.Amount, &h.Reason, &reserved, &most)
+		err := tx.QueryRow(ctx, holdAgainSQL, *c.refundOf, reservedGroup(c.ID), c.ID).Scan(&h.EntryID, &h.Amount, &h.Source, &h.Reason, &reserved, &most, &ever)
 		switch {
 		case pg.IsNoRows(err): // it has left the balance
 			continue
@@ -210,18 +205,31 @@ func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep) 
 			return err
 		}
 		back := c.comesBack(reserved)
-		if back.Sign() == 0 {
+		if back.Sign() == 0 || !c.byPolicy && !ever {
 			continue
 		}
-		h.Source, h.Amount = ledger.HeldByPolicy, h.Amount.Add(back)
-		if h.Amount.Cmp(most) > 0 { // posted again, it was held anew before this came back
-			h.Amount = most
+		limited := money.Zero // a limit holds it, since it was released
+		if h.Source == ledger.HeldByLimit {
+			limited = h.Amount
 		}
-		switch {
+		held := h.Amount.Sub(limited).Add(back)
+		if most = most.Sub(c.gone); held.Cmp(most) > 0 {
+			held = most
+		}
+		if held.Sign() < 0 {
+			held = money.Zero
+		}
+		if held = held.Add(limited); held.Equal(h.Amount) {
+			continue
+		}
+		switch h.Amount = held; {
+		case h.Source == ledger.HeldForRefund && !c.byPolicy: // the policy refunds this too
 		case c.why != "":
-			h.Reason = notRefunded + c.why
-		case h.Reason == "":
-			h.Reason = notRefunded + reasonFeeBack
+			h.Policy = ledger.Policy{Source: ledger.HeldByPolicy, Reason: notRefunded + c.why}
+		case h.Source != ledger.HeldByPolicy && h.Source != ledger.HeldForRefund:
+			h.Policy = ledger.Policy{Source: ledger.HeldByPolicy, Reason: notRefunded + reasonFeeBack}
+		default:
+			h.Source = ledger.HeldByPolicy
 		}
 		if err := ledger.SetPolicyHold(ctx, tx, now, h); err != nil {
 			return err
@@ -229,3 +237,24 @@ func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep) 
 	}
 	return nil
 }
+
+// leavesWhole reports whether a refund that the tenant has made has left as a whole, before a step
+// and after it: then it takes nothing from the hold, and returns nothing to it.
+func (c chargedStep) leavesWhole() bool {
+	return !c.byPolicy && c.gone.Cmp(c.Amount) >= 0 && c.before().Cmp(c.Amount) >= 0
+}
+
+// holdAgainSQL reads, of the payment of a refund ($1, $3), by the credit that is in the balance:
+// its open hold, the fee that was reserved for the refund, what the payment has brought less its
+// other refunds and what was released of it (not of another sum, before it was corrected), and
+// whether a policy has ever held it.
+var holdAgainSQL = `
+	SELECT s.id, coalesce(h.amount, 0), coalesce(h.source, ''), coalesce(h.reason, ''), coalesce((
+			SELECT f.amount FROM ledger_entries f WHERE f.transaction_group_id = ANY(ARRAY[$2::uuid]) AND f.reversal_of IS NULL), 0),
+		` + ledger.Brought("s") + ` - p.released - coalesce((
+			SELECT sum(coalesce(o.paid_amount, o.amount)) FROM transfers o WHERE o.refund_of = ANY(payment_entries(e)) AND o.id <> $3 AND o.` + notMoved + `), 0), p.ever
+	FROM ledger_entries e JOIN ledger_entries s ON s.id = ANY(payment_entries(e)) AND s.status IN ('provisional', 'confirmed')
+	CROSS JOIN LATERAL (
+		SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 'released' AND NOT p.left_with AND l.amount = s.amount), 0) AS released, count(*) > 0 AS ever
+		FROM holds p JOIN ledger_entries l ON l.id = ANY(ARRAY[p.entry_id]) WHERE p.tenant_id = e.tenant_id AND p.account_id = e.account_id AND p.entry_id = ANY(payment_entries(e)) AND p.source IN ('policy', 'refund')) p
+	LEFT JOIN holds h ON h.entry_id = ANY(ARRAY[s.id]) AND h.status = 'open' WHERE e.id = $1`

@@ -1,0 +1,54 @@
+package payment
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ajo/internal/account"
+	"ajo/internal/money"
+	"ajo/internal/pg"
+	"ajo/ledger"
+)
+
+// leftSQL reads, of the payment that an event has brought, by whichever credit: what has left by
+// its refunds, what was released of the holds of its account's policy, and whether that was the end
+// of the last one (of credits of the same sum). A refund takes its sum and, at most as expected,
+// its fee. A refund by policy that has left as a whole takes all that was held (package transfer,
+// policy.go).
+const leftSQL = `
+	SELECT coalesce((
+			SELECT sum(CASE WHEN t.by_policy AND r.gone >= t.amount THEN t.amount + r.reserved
+				ELSE r.gone + least(r.reserved, coalesce(t.reserved_fee, 0) + coalesce(t.tenant_fee, 0) + coalesce(t.tenant_taxes, 0)) END)
+			FROM transfers t CROSS JOIN LATERAL (
+				SELECT CASE WHEN t.status IN ('failed', 'refunded') THEN 0 ELSE coalesce(t.paid_amount, t.amount) END AS gone,
+					coalesce((SELECT f.amount FROM ledger_entries f WHERE f.transaction_group_id = event_key('fee::' || t.id) AND f.reversal_of IS NULL), 0) AS reserved) r
+			WHERE t.refund_of = ANY(p.entries)), 0),
+		coalesce(sum(h.amount) FILTER (WHERE h.released), 0), coalesce((array_agg(h.released ORDER BY h.id DESC))[1], false)
+	FROM (SELECT l.tenant_id, l.account_id, l.amount, payment_entries(l) AS entries FROM ledger_entries l
+		WHERE l.transaction_group_id = $1 AND l.direction = 'credit' AND l.reversal_of IS NULL) p
+	LEFT JOIN LATERAL (
+		SELECT h.id, h.amount, h.status = 'released' AND NOT h.left_with AS released FROM holds h
+		WHERE h.tenant_id = p.tenant_id AND h.account_id = p.account_id AND h.source IN ('policy', 'refund')
+			AND h.entry_id IN (SELECT l.id FROM ledger_entries l WHERE l.id = ANY(p.entries) AND l.amount = p.amount)) h ON true
+	GROUP BY p.entries`
+
+// readLeft reads what is left of the payment that an event has brought, and that e posts again.
+// What was released stays released if the payment is posted again as it was. The account's balance
+// is locked, so that no refund of the payment ends before this is posted.
+func (e *posting) readLeft(ctx context.Context, tx pg.Tx, was uuid.UUID, same bool) error {
+	if err := ledger.LockBalances(ctx, tx, []uuid.UUID{e.target.ID}); err != nil {
+		return err
+	}
+	var all bool
+	if err := tx.QueryRow(ctx, leftSQL, was).Scan(&e.gone, &e.released, &all); err != nil {
+		return err
+	}
+	if all && same {
+		e.action, e.result.Policy = account.Accept, nil
+	}
+	if all || !same {
+		e.released = money.Zero
+	}
+	return nil
+}
