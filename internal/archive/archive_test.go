@@ -372,6 +372,17 @@ func TestVerifyFindsDamage(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, good, 0o600))
 		require.NoError(t, os.WriteFile(manifest, goodManifest, 0o600))
 	}
+	// whatever the decoder says to another byte: an export that is damaged begins anew
+	for i := range good {
+		flipped := bytes.Clone(good)
+		flipped[i] ^= 0x10
+		require.NoError(t, os.WriteFile(path, flipped, 0o600))
+		r, err := b.Verify(b.ctx, nil)
+		require.NoError(t, err)
+		require.Len(t, r.Findings, 1, "byte %d", i)
+		require.Contains(t, r.Findings[0].Problem, archive.ErrDamaged.Error(), "byte %d", i)
+	}
+	require.NoError(t, os.WriteFile(path, good, 0o600))
 	r, err := b.Verify(b.ctx, nil)
 	require.NoError(t, err)
 	require.Empty(t, r.Findings)

@@ -127,13 +127,15 @@ func open(ctx context.Context, store Store, m *Manifest, read func(plain io.Read
 	}
 	defer func() { _ = o.Close() }()
 	plain, compressed := newMeter(), newMeter()
-	source := io.TeeReader(&reading{ctx, o}, compressed)
+	stored := &noted{r: &reading{ctx, o}}
+	source := io.TeeReader(stored, compressed)
 	z, err := zstd.NewReader(source, zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return err
 	}
 	defer z.Close()
-	rows := io.TeeReader(z, plain)
+	decoded := &noted{r: z}
+	rows := io.TeeReader(decoded, plain)
 	err = read(rows)
 	if err == nil {
 		_, err = io.Copy(io.Discard, rows)
@@ -142,7 +144,7 @@ func open(ctx context.Context, store Store, m *Manifest, read func(plain io.Read
 		_, err = io.Copy(io.Discard, source)
 	}
 	if err != nil {
-		if isDamage(err) {
+		if decoded.err != nil && stored.err == nil { // the store gave all bytes, and they are not what was written
 			return fmt.Errorf("%s: %w: %w", m.Object, ErrDamaged, err)
 		}
 		return fmt.Errorf("read %s: %w", m.Object, err)
@@ -156,16 +158,18 @@ func open(ctx context.Context, store Store, m *Manifest, read func(plain io.Read
 	return nil
 }
 
-func isDamage(err error) bool {
-	for _, e := range []error{
-		zstd.ErrMagicMismatch, zstd.ErrCRCMismatch, zstd.ErrWindowSizeExceeded, zstd.ErrReservedBlockType, zstd.ErrCompressedSizeTooBig,
-		zstd.ErrBlockTooSmall, zstd.ErrUnexpectedBlockSize, zstd.ErrFrameSizeMismatch, zstd.ErrFrameSizeExceeded, io.ErrUnexpectedEOF,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
+// noted keeps the error that its reader ended with.
+type noted struct {
+	r   io.Reader
+	err error
+}
+
+func (n *noted) Read(p []byte) (int, error) {
+	read, err := n.r.Read(p)
+	if err != nil && err != io.EOF {
+		n.err = err
 	}
-	return false
+	return read, err
 }
 
 // check reads an object and compares it with its manifest; nothing is kept of it.
