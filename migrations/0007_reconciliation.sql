@@ -41,7 +41,7 @@ COMMENT ON COLUMN reconciliations.stored_count IS 'payments that were found in t
 
 CREATE TABLE reconcile_items (
     id           uuid NOT NULL UNIQUE,
-    kind         text NOT NULL CHECK (kind IN ('payment', 'payout')),
+    kind         text NOT NULL CHECK (kind IN ('payment', 'payout', 'list')),
     ref          text NOT NULL CHECK (ref <> ''),
     exception    jsonb,
     effect       naira NOT NULL DEFAULT 0,
@@ -51,11 +51,12 @@ CREATE TABLE reconcile_items (
     ask_count    integer NOT NULL DEFAULT 0,
     dismissed_at timestamptz,
     PRIMARY KEY (kind, ref),
-    CHECK (dismissed_at IS NULL OR exception IS NOT NULL)
+    CHECK (dismissed_at IS NULL OR exception IS NOT NULL),
+    CHECK (kind <> 'list' OR exception IS NOT NULL)
 );
 COMMENT ON TABLE reconcile_items IS
-    'A payment or payout on which bank and books disagree. The bank is asked again until they agree; then the row is deleted.';
-COMMENT ON COLUMN reconcile_items.ref IS 'the bank''s transaction id of a payment, the merchantTxRef of a payout';
+    'A payment or payout on which bank and books disagree. The bank is asked again until they agree; then the row is deleted. Or a part of the bank''s list that no run could read.';
+COMMENT ON COLUMN reconcile_items.ref IS 'the bank''s transaction id of a payment, the merchantTxRef of a payout; of the list a time, or a hash of a record without a usable id';
 COMMENT ON COLUMN reconcile_items.exception IS 'what was last reported; NULL while the bank''s record is merely not final yet';
 COMMENT ON COLUMN reconcile_items.effect IS 'how much more the bank''s wallet has for it than the books, from "since" on';
 COMMENT ON COLUMN reconcile_items.due_at IS 'when the bank is asked next';

@@ -134,7 +134,8 @@ func (t *tool) newOpenCmd() *cobra.Command {
 		command: command{
 			use: "open", short: "List what reconciliations have found and still ask about, newest first",
 			long: `Lists the payments and payouts in which bank and books disagree, and those that the bank has under way. Every run of the
-workers asks about each of them, until bank and books agree. IN THE WALLET is how much more the bank's wallet has for it than the
+workers asks about each of them, until bank and books agree. What is of the kind "list" is a time, or a record of the bank's list, that no run could
+read: a run over that time which can closes it. IN THE WALLET is how much more the bank's wallet has for it than the
 books.`,
 			example: "  ajo reconcile open --limit 50",
 		},
@@ -163,7 +164,8 @@ func (t *tool) newDismissCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "dismiss <transaction>", short: "Dismiss an exception, so that it is not reported again",
-			long: `Dismisses an exception of "ajo reconcile open", by the bank's transaction id or the merchantTxRef. Nothing is booked. It is
+			long: `Dismisses an exception of "ajo reconcile open", by its TRANSACTION there: the bank's transaction id, the merchantTxRef or, of the bank's list, what
+is named. Nothing is booked. It is
 not reported again unless the bank or the books change what they say of it. The wallet's explanation keeps it.`,
 			example: `  ajo reconcile dismiss API-VACT_TRA-B7B10 --reason "ticket 4711: the bank lists the payment twice"`,
 		},

@@ -193,10 +193,12 @@ const hookTimeout = 5 * time.Second
 // doubting is the bank, with the database as the source of records that the bank certainly knows.
 func doubting(bank provider.Bank, pool *pg.Pool, c clock.Clock, log *slog.Logger) provider.Bank {
 	return provider.Doubt(provider.DoubtOptions{Bank: bank, Clock: c, Log: log, Observe: metrics.Doubted, Known: provider.KnownRecords{
-		Transaction: func(ctx context.Context) (string, error) { return payment.KnownAtBank(ctx, pool, uuid.Nil) },
-		Payout:      func(ctx context.Context) (string, error) { return transfer.KnownPayout(ctx, pool) },
-		Account:     func(ctx context.Context) (string, error) { return account.KnownAtBank(ctx, pool) },
-		Destination: func(ctx context.Context) (provider.Destination, error) { return transfer.KnownDestination(ctx, pool) },
+		Transaction:      func(ctx context.Context) (string, error) { return payment.KnownAtBank(ctx, pool, uuid.Nil) },
+		Payout:           func(ctx context.Context) (string, error) { return transfer.KnownPayout(ctx, pool) },
+		Account:          func(ctx context.Context) (string, error) { return account.KnownAtBank(ctx, pool) },
+		PaymentElsewhere: func(ctx context.Context, ref string) (bool, error) { return payment.AtOtherAccount(ctx, pool, ref) },
+		PayoutElsewhere:  func(ctx context.Context, ref string) (bool, error) { return transfer.AtOtherAccount(ctx, pool, ref) },
+		Destination:      func(ctx context.Context) (provider.Destination, error) { return transfer.KnownDestination(ctx, pool) },
 	}})
 }
 

@@ -9,27 +9,38 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/account"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 )
 
 // KnownAtBank returns the transaction id of a payment that the bank has certainly recorded, because
-// it has confirmed it: the newest, other than the given one; empty if there is none. It reads a
-// bounded number of rows.
+// it has confirmed it: the newest, other than the given one; empty if there is none, or none at the
+// account at the bank that the books are of. It reads a bounded number of rows.
 func KnownAtBank(ctx context.Context, q pg.Querier, but uuid.UUID) (ref string, err error) {
 	err = q.QueryRow(ctx, `
 		SELECT e.provider_txn_ref
 		FROM (
-			(SELECT id, provider_txn_ref FROM inbound_events ORDER BY id DESC LIMIT 5000)
+			(SELECT id, provider_txn_ref, occurred_at FROM inbound_events ORDER BY id DESC LIMIT 5000)
 			UNION
-			(SELECT id, provider_txn_ref FROM inbound_events ORDER BY id LIMIT 1000)) e
+			(SELECT id, provider_txn_ref, occurred_at FROM inbound_events ORDER BY id LIMIT 1000)) e
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status = 'confirmed'
-		WHERE e.provider_txn_ref <> '' AND e.id <> $1
+		WHERE e.provider_txn_ref <> '' AND e.id <> $1 AND (e.occurred_at < `+account.WalletSince+`) IS NOT TRUE
 		ORDER BY e.id DESC LIMIT 1`, but).Scan(&ref)
 	if pg.IsNoRows(err) {
 		return "", nil
 	}
 	return ref, err
+}
+
+// AtOtherAccount reports whether a payment was made when the books were of another account at the
+// bank (ajo wallet move).
+func AtOtherAccount(ctx context.Context, q pg.Querier, txnRef string) (other bool, err error) {
+	err = q.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM inbound_events e
+			WHERE e.id = ANY(ARRAY(SELECT event_id FROM event_keys WHERE transaction = event_key(nullif($1, '')))) AND e.provider_txn_ref = $1
+				AND e.occurred_at < `+account.WalletSince+`)`, txnRef).Scan(&other)
+	return other, err
 }
 
 // The bank's list around the time of a payment that it does not know by its id.

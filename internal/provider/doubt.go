@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,10 @@ type KnownRecords struct {
 	Transaction Known
 	Payout      Known
 	Account     Known
-	Destination func(ctx context.Context) (Destination, error)
+	// PaymentElsewhere and PayoutElsewhere report whether what is asked about was made when the
+	// books were of another account at the bank; nil: nothing was.
+	PaymentElsewhere, PayoutElsewhere func(ctx context.Context, ref string) (bool, error)
+	Destination                       func(ctx context.Context) (Destination, error)
 }
 
 // DoubtOptions are what [Doubt] needs.
@@ -58,7 +62,8 @@ type DoubtOptions struct {
 // asked for in its place, and before the first payment an account. That is no proof that the bank
 // would find a payout, but enough to submit one again, which the bank does only once. A look-up has
 // nothing in its place: what is ours says nothing of other banks' accounts. The count is the
-// process's own.
+// process's own. What was made when the books were of another account at the bank is not "not
+// found" but [ErrOtherAccount].
 type Doubting struct {
 	Bank
 	opt     DoubtOptions
@@ -93,13 +98,13 @@ const (
 // Transaction is the bank's, but for a doubted "not found".
 func (d *Doubting) Transaction(ctx context.Context, id string) (Transaction, error) {
 	t, err := d.Bank.Transaction(ctx, id)
-	return t, d.believe(ctx, kindTransaction, err)
+	return t, d.believe(ctx, kindTransaction, d.elsewhere(ctx, d.opt.Known.PaymentElsewhere, id, err))
 }
 
 // Payout is the bank's, but for a doubted "not found".
 func (d *Doubting) Payout(ctx context.Context, ref string) (Payout, error) {
 	p, err := d.Bank.Payout(ctx, ref)
-	return p, d.believe(ctx, kindPayout, err)
+	return p, d.believe(ctx, kindPayout, d.elsewhere(ctx, d.opt.Known.PayoutElsewhere, ref, err))
 }
 
 // CloseAccount is the bank's, but for a doubted "not found".
@@ -117,6 +122,18 @@ func (d *Doubting) FindAccount(ctx context.Context, ref string) (Account, error)
 func (d *Doubting) Lookup(ctx context.Context, bankCode, accountNumber string) (Holder, error) {
 	h, err := d.Bank.Lookup(ctx, bankCode, accountNumber)
 	return h, d.believe(ctx, kindLookup, err)
+}
+
+// elsewhere makes a "not found" [ErrOtherAccount] where it is that.
+func (d *Doubting) elsewhere(ctx context.Context, is func(context.Context, string) (bool, error), ref string, answer error) error {
+	if is == nil || !errors.Is(answer, ErrUnknown) {
+		return answer
+	}
+	other, err := is(ctx, ref)
+	if err == nil && other {
+		err = ErrOtherAccount
+	}
+	return cmp.Or(err, answer)
 }
 
 // believe passes an answer on, or says that it is none.

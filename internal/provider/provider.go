@@ -26,6 +26,10 @@ var ErrNotSet = errors.New("AJO_PROVIDER_URL is not set")
 // something failed.
 var ErrUnknown = errors.New("provider: reference not known")
 
+// ErrOtherAccount says that the bank does not know the reference, which is no answer: it was made
+// when the books were of another account at the bank, and that cannot be asked any more.
+var ErrOtherAccount = errors.New("the books were of another account at the bank then, which cannot be asked any more")
+
 // ErrStranger says that the bank has answered with the record of something else. It says nothing
 // about what was asked for.
 var ErrStranger = errors.New("the bank answered with another's record")
@@ -106,8 +110,9 @@ type Page struct {
 // Unreadable is a record of the list of which something that matters is missing, or no value of its
 // kind.
 type Unreadable struct {
-	ID  string // or ""
-	Why string
+	ID     string // or ""
+	Record string // as the bank wrote it; not for logs
+	Why    string
 }
 
 // BankInfo is a bank that payouts can go to.

@@ -18,6 +18,7 @@ import (
 const (
 	aboutPayment = "payment" // by the bank's transaction id
 	aboutPayout  = "payout"  // by its merchantTxRef
+	aboutList    = "list"    // a part of the bank's list: a time, or a record without a usable id
 
 	// maxItems bounds the items that one run reads, starting with those that were asked about
 	// longest ago.
@@ -109,6 +110,9 @@ func (r *comparison) askAbout(refs []string) {
 // remembers it.
 func (r *comparison) unsettled(it item) {
 	it.foundAt = r.report.StartedAt
+	if it.exception != nil {
+		it.exception = new(it.exception.clean())
+	}
 	if old := r.before[it.subject]; old != nil {
 		it.foundAt = old.foundAt
 		it.dismissed = old.dismissed && sameException(old.exception, it.exception)
@@ -150,7 +154,14 @@ func (r *comparison) judged(s subject) bool {
 // item that is not due yet, or gets no answer, stays as it was.
 func (r *comparison) askItems(ctx context.Context, s *slice) error {
 	for _, it := range r.open {
-		if r.judged(it.subject) {
+		switch {
+		case r.judged(it.subject):
+			continue
+		case it.kind == aboutList:
+			r.reread(it)
+			continue
+		case it.foundAt.Before(r.since):
+			r.leaveOpen(it)
 			continue
 		}
 		due := r.report.Kind == kindManual || !it.dueAt.After(r.report.StartedAt)
@@ -175,9 +186,41 @@ func (r *comparison) askItems(ctx context.Context, s *slice) error {
 	return nil
 }
 
-// unanswered leaves an item as it was until its next time.
-func (r *comparison) unanswered(ctx context.Context, it *item) error {
+// reread closes an item about a part of the bank's list that this run has read without finding it
+// again. Other runs leave it as it was.
+func (r *comparison) reread(it *item) {
+	if x := it.exception; !x.From.Before(r.began) && !x.To.After(r.report.To) {
+		r.settle(it.kind, it.ref)
+		return
+	}
+	it.kept = true
 	r.keepOpen(it)
+}
+
+// leaveOpen leaves an item as it was that only another account at the bank could settle, which the
+// books were of then: only a person can close it.
+func (r *comparison) leaveOpen(it *item) {
+	if it.exception != nil {
+		it.kept = true
+		r.keepOpen(it)
+		return
+	}
+	x := Exception{Kind: Unreadable, Detail: provider.ErrOtherAccount.Error()}
+	if it.kind == aboutPayout {
+		x.MerchantTxRef = it.ref
+	} else {
+		x.ProviderTxnRef = it.ref
+	}
+	r.unsettled(item{subject: it.subject, exception: &x, effect: it.effect, since: it.since})
+}
+
+// unanswered leaves an item as it was until its next time, if there is one.
+func (r *comparison) unanswered(ctx context.Context, it *item, why error) error {
+	if errors.Is(why, provider.ErrOtherAccount) {
+		r.leaveOpen(it)
+	} else {
+		r.keepOpen(it)
+	}
 	return ctx.Err()
 }
 
@@ -198,7 +241,7 @@ func (r *comparison) heard(err error) {
 // usable answer. Each run asks about it again.
 func (r *comparison) unclear(ctx context.Context, s subject, x Exception, why error) error {
 	if old := r.before[s]; old != nil {
-		return r.unanswered(ctx, old)
+		return r.unanswered(ctx, old, why)
 	}
 	x.Detail = "the bank does not list it, and gave no answer about it that can be used: " + why.Error()
 	r.unsettled(item{subject: s, exception: &x})

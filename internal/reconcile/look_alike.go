@@ -388,7 +388,7 @@ func (r *comparison) storeMissing(ctx context.Context, missing []posting) error 
 		t := missing[i].t
 		switch {
 		case pg.IsData(o.Err):
-			r.nameUnreadable(t.ID, Exception{Detail: "the record could not be stored: " + o.Err.Error()}.withBank(t))
+			r.nameUnusable(t.ID, Exception{Detail: "the record could not be stored: " + o.Err.Error()}.withBank(t))
 		case o.Err != nil:
 			return o.Err
 		case o.Value.ToPost():

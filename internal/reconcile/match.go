@@ -1,10 +1,14 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 
 	"ajo/internal/failpoint"
@@ -35,7 +39,7 @@ func (x Exception) withBank(t provider.Transaction) Exception {
 func (r *comparison) matchPage(ctx context.Context, s *slice, page provider.Page) error {
 	for _, u := range page.Unreadable {
 		if u.ID == "" || !r.isKept(u.ID, (*slice).ids) {
-			r.nameUnreadable(u.ID, Exception{Detail: "the record in the bank's list cannot be read: " + u.Why})
+			r.nameUnreadable(s, u.ID, cmp.Or(u.Record, u.Why), Exception{Detail: "the record in the bank's list cannot be read: " + u.Why})
 		}
 		if u.ID != "" {
 			s.listed.add(u.ID)
@@ -50,7 +54,7 @@ func (r *comparison) matchPage(ctx context.Context, s *slice, page provider.Page
 		}
 		s.listed.add(t.ID)
 		if !isID(t.ID) {
-			r.nameUnreadable("", Exception{Detail: "the record's id is none"}.withBank(t))
+			r.nameUnreadable(s, "", t.ID, Exception{Detail: "the record's id is none"}.withBank(t))
 			continue
 		}
 		fresh, ids = append(fresh, t), append(ids, t.ID)
@@ -73,18 +77,36 @@ func isID(id string) bool {
 	return id != "" && len(id) <= payment.MaxID && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
-// nameUnreadable flags an unusable record. If it has an id, the bank is asked for it by that id
-// later.
-func (r *comparison) nameUnreadable(id string, x Exception) {
+// nameUnreadable flags an unusable record of a slice's list. If it has an id, the bank is asked for
+// it by that id later. Otherwise it is known by a hash of what the record is, and open until its
+// part of the list is read again without it.
+func (r *comparison) nameUnreadable(s *slice, id, record string, x Exception) {
 	x.Kind = Unreadable
-	if !isID(id) {
-		r.part.Bank.Unreadable++
-		r.part.except(x)
+	if isID(id) {
+		r.nameUnusable(id, x)
 		return
 	}
+	sum := sha256.Sum256([]byte(record))
+	about := subject{aboutList, "unreadable-" + hex.EncodeToString(sum[:8])}
+	old := r.before[about]
+	switch {
+	case r.judged(about):
+		return
+	case old != nil && !old.exception.From.Before(s.from) && !old.exception.To.After(s.to): // known by a shorter part
+		r.keepOpen(old)
+	default:
+		x.From, x.To = &s.from, &s.to
+		x.Detail += fmt.Sprintf("; it is in the list from %s to %s", s.from.Format(time.RFC3339), s.to.Format(time.RFC3339))
+		r.unsettled(item{subject: about, exception: &x})
+	}
+	r.part.Bank.Unreadable++
+}
+
+// nameUnusable flags a record that has an id and cannot be used.
+func (r *comparison) nameUnusable(id string, x Exception) {
 	if s := (subject{aboutPayment, id}); !r.judged(s) {
 		r.part.Bank.Unreadable++
-		x.ProviderTxnRef = id
+		x.Kind, x.ProviderTxnRef = Unreadable, id
 		r.unsettled(item{subject: s, exception: &x})
 	}
 }
@@ -112,7 +134,7 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		r.part.except(Exception{Kind: Unposted, EventID: &k.EventID, Detail: fmt.Sprintf("%s: %s", k.Category, k.Problem)}.withBank(t))
 		r.settle(aboutPayment, t.ID)
 	case payment.Unfit(t) != "" && k.Status == "":
-		r.nameUnreadable(t.ID, Exception{Detail: "the record in the bank's list is not stored: " + payment.Unfit(t)}.withBank(t))
+		r.nameUnusable(t.ID, Exception{Detail: "the record in the bank's list is not stored: " + payment.Unfit(t)}.withBank(t))
 	case payment.Unfit(t) != "":
 		x := Exception{Kind: Unposted, EventID: &k.EventID, Detail: fmt.Sprintf("%s: %s; the bank's own record does not help: %s", k.Category, k.Problem, payment.Unfit(t))}.withBank(t)
 		r.unsettled(item{subject: s, exception: &x})
@@ -270,7 +292,7 @@ func (r *comparison) askPayment(ctx context.Context, s *slice, it *item) error {
 	case errors.Is(err, provider.ErrUnknown) && k.Entry != nil:
 		r.lostPayment(k.Entry, unknownByID)
 	case err != nil:
-		return r.unanswered(ctx, it)
+		return r.unanswered(ctx, it, err)
 	default:
 		if p, ok := r.judge(t, k); ok {
 			s.missing = append(s.missing, p)

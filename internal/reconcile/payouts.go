@@ -396,7 +396,7 @@ func (r *comparison) askPayout(ctx context.Context, it *item) error {
 	case errors.Is(err, provider.ErrUnknown) && t != nil:
 		r.lostPayout(t)
 	default:
-		return r.unanswered(ctx, it)
+		return r.unanswered(ctx, it, err)
 	}
 	return nil
 }

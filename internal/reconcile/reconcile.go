@@ -28,6 +28,7 @@ import (
 // Refusals of a reconciliation.
 var (
 	ErrWindow        = errs.New(errs.Invalid, "the window must begin before it ends, end by now, and be at most 31 days long")
+	ErrOtherAccount  = errs.New(errs.Invalid, "the window begins before the books came to this account at the bank (ajo wallet move): its list says nothing of them")
 	ErrRunNotFound   = errs.New(errs.NotFound, "reconciliation not found")
 	ErrRunUnfinished = errs.New(errs.Conflict, "a reconciliation has no report before it has finished")
 	errLostRun       = errors.New("reconcile: the reconciliation has gone to another worker")
@@ -86,6 +87,8 @@ type comparison struct {
 	report Report
 	part   *Report       // what is found now; it is added to the report when it is complete
 	lease  time.Time     // zero: a run by a person, which nobody takes over
+	since  time.Time     // when the books came to this account at the bank; zero: they have been of no other
+	began  time.Time     // where this process began to read
 	readTo time.Time     // how far it has come
 	behind time.Duration // how long after a slice it is read again if the list was behind; 0: never
 
@@ -120,8 +123,8 @@ const (
 // Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at
 // a person's request, and stores the report. Successful payments whose event never came are stored
 // and posted, even if there is an error: what was stored stays, but a window that was not read to
-// its end counts as not read. [provider.ErrNotSet], [ErrWindow], or the bank's error. It ends with
-// its context; a full page takes one call.
+// its end counts as not read. [provider.ErrNotSet], [ErrWindow], [ErrOtherAccount], or the bank's
+// error. It ends with its context; a full page takes one call.
 func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
 	if s.bank == nil {
 		return Report{}, provider.ErrNotSet
@@ -130,12 +133,19 @@ func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
 	if !from.Before(to) || to.Sub(from) > maxWindow || from.After(s.clock.Now()) {
 		return Report{}, ErrWindow
 	}
+	since, err := transfer.WalletSince(ctx, s.pool)
+	if err != nil {
+		return Report{}, err
+	}
+	if from.Before(since) {
+		return Report{}, fmt.Errorf("%w: begin at %s", ErrOtherAccount, since.Format(time.RFC3339))
+	}
 	r := s.newRun(kindManual)
 	r.report.From, r.report.To, r.readTo = from, to, from
 	if err := r.begin(ctx); err != nil {
 		return r.report, err
 	}
-	err := r.work(ctx)
+	err = r.work(ctx)
 	return r.report, err
 }
 
@@ -156,7 +166,6 @@ func (s *Service) RunDue(ctx context.Context, every, window time.Duration) (r Re
 		}
 		from, to = *last, tick
 		if oldest := tick.Add(-maxWindow); from.Before(oldest) {
-			run.report.except(Exception{Kind: NotRead, Detail: fmt.Sprintf("no run has read %s to %s: run ajo reconcile", from.Format(time.RFC3339), oldest.Format(time.RFC3339))})
 			from = oldest
 		}
 		if end := from.Add(window); end.Before(to) {
@@ -241,6 +250,9 @@ func (r *comparison) compare(ctx context.Context) (err error) {
 	if err = r.loadItems(ctx); err != nil {
 		return err
 	}
+	if err = r.skipUnread(ctx); err != nil {
+		return err
+	}
 	if r.wallet, err = r.newestWallet(ctx); err != nil {
 		return err
 	}
@@ -258,6 +270,62 @@ func (r *comparison) compare(ctx context.Context) (err error) {
 		}
 	}
 	return r.compareFloat(ctx)
+}
+
+// skipUnread names what is not read: the time between the last run of the kind and this one, and
+// what of the window was made when the books were of another account at the bank.
+func (r *comparison) skipUnread(ctx context.Context) (err error) {
+	r.part = &r.report
+	if r.since, err = transfer.WalletSince(ctx, r.pool); err != nil {
+		return err
+	}
+	from := r.readTo
+	if follows := r.report.Kind == kindPeriodic || r.report.Kind == kindDaily; follows && from.Equal(r.report.From) {
+		if err := r.pool.QueryRow(ctx, `
+			SELECT coalesce(max(window_to), $2) FROM reconciliations WHERE kind = $1 AND status = 'finished' AND window_to <= $2`,
+			r.report.Kind, from).Scan(&from); err != nil {
+			return err
+		}
+	}
+	if r.readTo.Before(r.since) {
+		r.readTo = earlier(r.since, r.report.To)
+	}
+	r.began = r.readTo
+	if !from.Before(r.readTo) {
+		return nil
+	}
+	var accounts bool // before the first, nothing is at the bank
+	if err := r.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM accounts WHERE created_at < $1)`, r.readTo).Scan(&accounts); err == nil && accounts {
+		r.nameNotRead(from.UTC(), r.readTo)
+	}
+	return err
+}
+
+// nameNotRead reports a time that is not read, in pieces that a person's run can read. It is open
+// until one has, or a person dismisses it.
+func (r *comparison) nameNotRead(from, to time.Time) {
+	for from.Before(to) {
+		start, end := from, earlier(to, from.Add(maxWindow))
+		why := "run ajo reconcile over it"
+		if start.Before(r.since) {
+			end, why = earlier(end, r.since), provider.ErrOtherAccount.Error()
+		}
+		what := "no run has read"
+		if r.report.Kind == kindDaily {
+			what = "no run has read again, for what the bank lists late,"
+		}
+		period := [2]string{start.Format(time.RFC3339), end.Format(time.RFC3339)}
+		x := Exception{Kind: NotRead, From: &start, To: &end, Detail: fmt.Sprintf("%s %s to %s: %s", what, period[0], period[1], why)}
+		r.unsettled(item{subject: subject{aboutList, period[0] + "/" + period[1]}, exception: &x})
+		from = end
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // mayAsk reports whether the run may ask one more question of a kind.

@@ -271,7 +271,11 @@ func TestReconcileUnreadableRecords(t *testing.T) {
 	b.openAtBank()
 	b.paySilently("5000.00")
 	odd := b.paySilently("6000.00")
+	broken := true
 	_, svc := b.servicesWith(listed{b.client(), func(p *provider.Page) error {
+		if !broken {
+			return nil
+		}
 		for i := range p.Transactions {
 			if p.Transactions[i].ID == odd.ID {
 				p.Transactions[i].Narration, p.Transactions[i].Currency = "a\x00b", "N\x00N"
@@ -287,6 +291,30 @@ func TestReconcileUnreadableRecords(t *testing.T) {
 	require.Len(t, r.ToPost, 1)
 	_, err = svc.Reconciliation(b.ctx, r.ID)
 	require.NoError(t, err)
+
+	// the two that have no id are named until their time is read again without them
+	from, to := r.From, r.To
+	listed := func() []string {
+		return testenv.Value[[]string](b.Env, `SELECT coalesce(array_agg(ref ORDER BY exception ->> 'detail'), '{}') FROM reconcile_items WHERE kind = 'list'`)
+	}
+	refs := listed()
+	require.Len(t, refs, 2)
+	broken = false
+	b.Clock.Advance(4 * time.Hour)
+	b.svc = svc
+	require.Equal(t, 3, b.due().Counts[reconcile.Unreadable], "and API-BROKEN, which the bank does not know")
+	_, err = svc.Dismiss(b.ctx, refs[0], byHand)
+	require.NoError(t, err)
+	require.Equal(t, 2, b.due1().Counts[reconcile.Unreadable])
+	broken = true
+	r, err = svc.Run(b.ctx, from.Add(-time.Hour), to.Add(time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, 2, r.Counts[reconcile.Unreadable], "the same two, one of which is dismissed")
+	require.Equal(t, refs, listed())
+	broken = false
+	_, err = svc.Run(b.ctx, from, to)
+	require.NoError(t, err)
+	require.Empty(t, listed())
 }
 
 // What the list says of a payment in a form that cannot be posted is not stored, and its event is
@@ -476,6 +504,11 @@ func TestReconcileCatchesUp(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ran && more)
 	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.NotRead: 1}, r.Counts)
+	unread := r.Exceptions[0]
+	require.Equal(t, []any{1, to.UTC()}, []any{b.due().Counts[reconcile.NotRead], unread.From.UTC()}, "the runs after it still say so")
+	_, err = b.svc.Run(b.ctx, *unread.From, *unread.To)
+	require.NoError(t, err)
+	require.Empty(t, b.due1().Counts, "it is read")
 }
 
 func TestReconcileRefusesOddWindows(t *testing.T) {

@@ -55,7 +55,8 @@ const (
 	// Unreadable: a record of the bank's list that could not be read, or not be stored, or an
 	// answer about a record that could not be used.
 	Unreadable ExceptionKind = "unreadable"
-	// NotRead: a time that no run has read and that is too long ago to be read automatically.
+	// NotRead: a time that no run has read and that is too long ago to be read automatically, or in
+	// which the books were of another account at the bank.
 	NotRead ExceptionKind = "not_read"
 )
 
@@ -83,7 +84,10 @@ type Exception struct {
 	// gross: the entry's amount and fee; a transfer's amount
 	BooksAmount *money.Amount `json:"booksAmount,omitempty"`
 	BooksFee    *money.Amount `json:"booksFee,omitempty"`
-	Detail      string        `json:"detail"`
+	// the part of the bank's list that was not read, or that has a record without a usable id
+	From   *time.Time `json:"from,omitempty"`
+	To     *time.Time `json:"to,omitempty"`
+	Detail string     `json:"detail"`
 }
 
 // Sum counts payments and adds them up.
@@ -227,9 +231,15 @@ type Report struct {
 // maxExceptions bounds what one report lists.
 const maxExceptions = 1000
 
+// clean returns the exception as it can be stored: jsonb takes no NUL.
+func (e Exception) clean() Exception {
+	e.ProviderTxnRef, e.AccountNumber, e.Detail, e.MerchantTxRef = payment.Clean(e.ProviderTxnRef), payment.Clean(e.AccountNumber), payment.Clean(e.Detail), payment.Clean(e.MerchantTxRef)
+	return e
+}
+
 func (r *Report) except(e Exception) {
 	r.Counts[e.Kind]++
-	e.ProviderTxnRef, e.AccountNumber, e.Detail, e.MerchantTxRef = payment.Clean(e.ProviderTxnRef), payment.Clean(e.AccountNumber), payment.Clean(e.Detail), payment.Clean(e.MerchantTxRef) // jsonb takes no NUL
+	e = e.clean()
 	if len(r.Exceptions) < maxExceptions {
 		r.Exceptions = append(r.Exceptions, e)
 	}

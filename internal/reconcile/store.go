@@ -14,6 +14,7 @@ import (
 	"ajo/internal/failpoint"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/internal/transfer"
 )
 
 // recordTimeout bounds recording how a run ended, which is done even after the run's own deadline.
@@ -95,6 +96,13 @@ func (r *comparison) claim(ctx context.Context, window func(last *time.Time) (fr
 	var last *time.Time
 	if err := r.pool.QueryRow(ctx, `SELECT max(window_to) FROM reconciliations WHERE kind = $1 AND status = 'finished'`, r.report.Kind).Scan(&last); err != nil {
 		return false, err
+	}
+	since, err := transfer.WalletSince(ctx, r.pool)
+	if err != nil {
+		return false, err
+	}
+	if last != nil && last.Before(since) {
+		last = &since
 	}
 	from, to := window(last)
 	if !from.Before(to) {

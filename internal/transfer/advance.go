@@ -253,8 +253,9 @@ var errRecheck = errors.New("ended; asked again in case the bank changes its wor
 func (s *Service) recheck(ctx context.Context, st *claimed) error {
 	p, err := s.payout(ctx, st)
 	if err != nil || p.Ref != st.Ref {
-		// "not known" is an answer about a failed transfer, and agrees with the books
-		st.unanswered = !errors.Is(err, provider.ErrUnknown) || st.Status != Failed
+		// "not known" is an answer about a failed transfer, and agrees with the books; and nobody
+		// answers about one that left another account
+		st.unanswered = !(errors.Is(err, provider.ErrUnknown) && st.Status == Failed || errors.Is(err, provider.ErrOtherAccount))
 		return s.postpone(ctx, st, false, errRecheck)
 	}
 	s.learn(ctx, st, p)

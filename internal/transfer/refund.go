@@ -307,7 +307,7 @@ func (s *Service) recalledWait(st *claimed, now time.Time) postponement {
 // atBank asks the bank, before each submission of a refund, what has happened to the payment,
 // because an event may never come, and the bank's list for the payment's day may not be read again.
 // Without a clear answer nothing is submitted, except if the bank does not know a tenant's payment,
-// which a recall would not believe either.
+// which a recall would not believe either, or can no longer be asked about it.
 func (s *Service) atBank(ctx context.Context, st *claimed) (paymentState, error) {
 	if st.refundOf == nil {
 		return "", nil
@@ -319,7 +319,7 @@ func (s *Service) atBank(ctx context.Context, st *claimed) (paymentState, error)
 	misdirected := st.TenantID == suspense.TenantID
 	t, err := provider.Record(ctx, s.Bank, ref)
 	switch {
-	case errors.Is(err, provider.ErrUnknown) && !misdirected:
+	case (errors.Is(err, provider.ErrUnknown) || errors.Is(err, provider.ErrOtherAccount)) && !misdirected:
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("ask the bank about the payment that it refunds: %w", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/account"
 	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/money"
@@ -43,6 +44,16 @@ func CheckWallet(ctx context.Context, q pg.Querier, w Wallet) error {
 // started.
 func ReadWallet(ctx context.Context, q pg.Querier) (Wallet, error) {
 	return pg.One(ctx, q, pgx.RowToStructByPos[Wallet], nil, `SELECT wallet_id, host FROM wallets ORDER BY seq DESC LIMIT 1`)
+}
+
+// WalletSince returns when the books came to the account at the bank that they are of, in whole
+// seconds as its list has them; zero: they have been of no other.
+func WalletSince(ctx context.Context, q pg.Querier) (at time.Time, err error) {
+	var since *time.Time
+	if err = q.QueryRow(ctx, `SELECT `+account.WalletSince).Scan(&since); since != nil {
+		at = since.UTC().Add(time.Second - 1).Truncate(time.Second)
+	}
+	return at, err
 }
 
 // recordWalletSQL follows the settings as long as nothing is at the bank, so that a typing error at

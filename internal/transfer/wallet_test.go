@@ -60,6 +60,7 @@ func TestBooksAreOfOneWallet(t *testing.T) {
 	require.ErrorIs(t, move(other), transfer.ErrWalletWaits, "it is asked about once more")
 	b.untilDue(p)
 	require.NoError(t, b.svc.Advance(b.ctx, p.ID))
+	b.Clock.Advance(time.Second)
 
 	// what is posted or assigned later is confirmed by the account that it reached: another one
 	// does not know it, and it would be reversed
@@ -81,5 +82,11 @@ func TestBooksAreOfOneWallet(t *testing.T) {
 	require.NoError(t, move(other))
 	require.ErrorIs(t, start(ours), transfer.ErrWallet)
 	require.NoError(t, start(other))
+	ref, err := transfer.KnownPayout(b.ctx, b.Pool)
+	require.NoError(t, err)
+	require.Empty(t, ref, "the other account has not paid it")
+	elsewhere, err := transfer.AtOtherAccount(b.ctx, b.Pool, p.MerchantTxRef)
+	require.NoError(t, err)
+	require.True(t, elsewhere)
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'wallet.move' AND reason = 'a test'`))
 }

@@ -226,7 +226,7 @@ func (c *Client) collect(ctx context.Context, page *provider.Page, raw json.RawM
 	var r record
 	err := json.Unmarshal(raw, &r)
 	if err == nil && !r.isInbound() {
-		collectPayout(page, r, from, to)
+		collectPayout(page, raw, r, from, to)
 		return
 	}
 	t, readErr := r.toTransaction()
@@ -234,7 +234,7 @@ func (c *Client) collect(ctx context.Context, page *provider.Page, raw json.RawM
 		err = errors.Join(readErr, incomplete(t))
 	}
 	if err != nil {
-		page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: t.ID, Why: oneLine(err)})
+		page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: t.ID, Record: string(raw), Why: oneLine(err)})
 		c.log.ErrorContext(ctx, "unreadable record in the bank's list", "transaction", t.ID, "error", err)
 		return
 	}
@@ -267,12 +267,12 @@ func oneLine(err error) string { return tidy(strings.ReplaceAll(err.Error(), "\n
 // somebody gave a reference. A credit to a virtual account, or of money that left under a
 // reference, is nobody's business but ours: under a type that is not known it is not left out, but
 // called unreadable.
-func collectPayout(page *provider.Page, r record, from, to time.Time) {
+func collectPayout(page *provider.Page, raw json.RawMessage, r record, from, to time.Time) {
 	ref := cmp.Or(r.MerchantTxRef, r.Meta.MerchantTxRef)
 	if strings.EqualFold(string(r.EntryType), "CREDIT") {
 		if ref != "" || r.VirtualAccount != "" || r.AccountRef != "" {
 			why := fmt.Sprintf("a %s of the type %q: reference %q, account %q", r.EntryType, r.Type, ref, cmp.Or(r.VirtualAccount, r.AccountRef))
-			page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: string(r.ID), Why: tidy(why)})
+			page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: string(r.ID), Record: string(raw), Why: tidy(why)})
 		}
 		return
 	}
@@ -286,7 +286,7 @@ func collectPayout(page *provider.Page, r record, from, to time.Time) {
 		if err != nil {
 			why = "a payout: " + oneLine(err)
 		}
-		page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: string(r.ID), Why: why + ", reference " + tidy(string(ref))})
+		page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: string(r.ID), Record: string(raw), Why: why + ", reference " + tidy(string(ref))})
 	case !p.Time.Before(from) && p.Time.Before(to):
 		page.Payouts = append(page.Payouts, p)
 	}
