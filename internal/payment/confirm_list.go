@@ -51,9 +51,10 @@ const (
 type listing struct {
 	seconds []time.Time
 	until   time.Time // the end of the lease
-	begun   time.Time
 	done    chan struct{}
-	cut     bool // given up in favour of shorter lists; valid once done is closed
+	// valid once done is closed
+	cut  bool // given up in favour of shorter lists
+	read time.Time
 
 	mu      sync.Mutex
 	waiting map[string]chan *provider.Transaction // checks of this process, by transaction id
@@ -63,13 +64,18 @@ type listing struct {
 }
 
 // lists are the lists that this process reads or has recently read, by second. Only the writer of
-// Service.listed uses the map.
+// Service.listed uses the maps.
 type lists struct {
 	bySecond map[int64]*listing
-	slots    *semaphore.Weighted
-	reading  sync.WaitGroup
-	ctx      context.Context
-	stop     context.CancelFunc
+	// by second, the payments that were lately asked about one by one: checks that come a few at a
+	// time count together
+	lone      map[int64]int
+	loneSince time.Time
+
+	slots   *semaphore.Weighted
+	reading sync.WaitGroup
+	ctx     context.Context
+	stop    context.CancelFunc
 
 	mu     sync.Mutex
 	quiet  time.Time // no list is read until then
@@ -117,20 +123,22 @@ func (s *Service) findLists(ctx context.Context, checks []*check) []batch.Outcom
 			waiting[c.OccurredAt.Unix()] = append(waiting[c.OccurredAt.Unix()], i)
 		}
 	}
-	maps.DeleteFunc(s.lists.bySecond, func(_ int64, l *listing) bool { return l.ended() && (l.cut || now.Sub(l.begun) > listKept) })
-	if len(checks) < listFrom && len(s.lists.bySecond) == 0 {
-		time.Sleep(listPause)
-		return out
+	maps.DeleteFunc(s.lists.bySecond, func(_ int64, l *listing) bool { return l.ended() && (l.cut || now.Sub(l.read) > listKept) })
+	if now.Sub(s.lists.loneSince) > listKept {
+		s.lists.lone, s.lists.loneSince = map[int64]int{}, now
 	}
 	counts := map[int64]int{}
 	for second, which := range waiting {
 		if s.lists.bySecond[second] == nil {
-			counts[second] = len(which)
+			counts[second] = s.lists.lone[second] + len(which)
 		}
 	}
 	begun, others, err := s.claimLists(ctx, spansOf(counts, s.lists.longest(now)))
 	for second, which := range waiting {
 		l := s.lists.bySecond[second]
+		if l == nil && !others[second] {
+			s.lists.lone[second] += len(which)
+		}
 		for _, i := range which {
 			out[i].Value, out[i].Err = lookup{list: l, later: l == nil && others[second]}, err
 			if l != nil {
@@ -140,6 +148,9 @@ func (s *Service) findLists(ctx context.Context, checks []*check) []batch.Outcom
 	}
 	for _, l := range begun {
 		s.lists.reading.Go(func() { s.readList(l) })
+	}
+	if len(checks) < listFrom && len(s.lists.bySecond) == 0 {
+		time.Sleep(listPause)
 	}
 	return out
 }
@@ -176,7 +187,7 @@ func (s *Service) claimLists(ctx context.Context, spans []span) (begun []*listin
 			}
 			continue
 		}
-		l := &listing{until: until, begun: now, done: make(chan struct{}), waiting: map[string]chan *provider.Transaction{}, records: map[string]provider.Transaction{}, sought: map[string]struct{}{}}
+		l := &listing{until: until, done: make(chan struct{}), waiting: map[string]chan *provider.Transaction{}, records: map[string]provider.Transaction{}, sought: map[string]struct{}{}}
 		begun = append(begun, l)
 		for second := p.from; second < p.to; second++ {
 			at := time.Unix(second, 0).UTC()
@@ -284,12 +295,14 @@ func (s *Service) readList(l *listing) {
 	for pages, taken := 1, time.Now(); ; pages++ {
 		page, err := s.Bank.Transactions(ctx, time.Unix(parts[0].from, 0), time.Unix(parts[0].to, 0), cursor)
 		others = append(others, l.offer(page.Transactions)...)
-		last := err != nil || page.Next == "" && len(parts) == 1 || pages >= l.worth() || !s.Clock.Now().Before(l.until)
-		l.cut = !last && len(l.seconds) > 1 && pages >= spanPages
-		if last || l.cut || len(others) >= listBatch || time.Since(taken) >= listHeld {
+		full := len(l.seconds) > 1 && pages >= spanPages
+		last := err != nil || page.Next == "" && len(parts) == 1 || !s.Clock.Now().Before(l.until)
+		if last || full || pages >= l.worth() || len(others) >= listBatch || time.Since(taken) >= listHeld {
 			err = errors.Join(err, s.confirmOthers(ctx, l, others))
 			others, taken = nil, time.Now()
 		}
+		last = last || pages >= l.worth() // with what these pages had
+		l.cut = !last && full
 		if failed = err != nil; failed {
 			s.lists.mu.Lock()
 			s.lists.quiet = s.Clock.Now().Add(listQuiet)
@@ -307,7 +320,8 @@ func (s *Service) readList(l *listing) {
 	}
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer end()
-	sql, args := readListSQL, []any{l.seconds, l.until, s.Clock.Now()}
+	l.read = s.Clock.Now()
+	sql, args := readListSQL, []any{l.seconds, l.until, l.read}
 	if failed || l.cut { // another worker may have it
 		sql, args = leaveListSQL, args[:2]
 	}

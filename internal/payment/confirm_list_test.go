@@ -91,6 +91,66 @@ func TestManyAreConfirmedByTheList(t *testing.T) {
 		`SELECT string_agg(status, ' ' ORDER BY status) FROM ledger_entries WHERE status <> 'confirmed'`))
 }
 
+// A list is read on while its pages have payments that wait, whoever asked for it.
+func TestListGoesOnWhileItConfirms(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 300
+	ids, _ := b.manyPaid(n)
+	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.Exec(`UPDATE work SET due_at = due_at + interval '1 hour' WHERE id = ANY($1)`, ids[20:])
+	b.confirmDue(ids[:20], b.svc)
+	testenv.Eventually(t, time.Minute, "the list to confirm all", func() bool { return b.confirmedCount() == n })
+}
+
+// Checks of one second that come one after the other are as many as those that come together.
+func TestChecksThatComeOneByOneAreConfirmedByTheList(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 60
+	ids, _ := b.manyPaid(n)
+	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	for _, id := range ids {
+		testenv.Eventually(t, time.Minute, "a check to end", func() bool {
+			_, again := retry.When(b.svc.Confirm(b.ctx, id))
+			return !again
+		})
+	}
+	require.Equal(t, n, b.confirmedCount())
+	require.Less(t, b.bank.Calls(singleCall), n/2)
+}
+
+// slowList is a bank whose list takes some seconds.
+type slowList struct {
+	provider.Bank
+	takes func()
+}
+
+func (b slowList) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	b.takes()
+	return b.Bank.Transactions(ctx, from, to, cursor)
+}
+
+// What a list had is known until the list may be read again, which is counted from its end.
+func TestListIsKeptUntilItMayBeReadAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n, early = 40, 30
+	ids, _ := b.manyPaid(n)
+	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.svc = b.serviceWith(slowList{b.client(), func() { b.Clock.Advance(6 * time.Second) }})
+	b.Exec(`UPDATE work SET due_at = $2, leased_until = $2 WHERE id = ANY($1)`, ids[early:], b.Clock.Now().Add(8*time.Second))
+	b.confirmDue(ids[:early], b.svc)
+	testenv.Eventually(t, time.Minute, "the list to be read", func() bool {
+		return b.confirmedCount() == early && testenv.Value[int](b.Env, `SELECT count(*) FROM confirm_lists WHERE read_at IS NOT NULL`) == 1
+	})
+	b.Clock.Advance(5 * time.Second) // 11 s after its beginning
+	singles := b.bank.Calls(singleCall)
+	b.confirmDue(ids[early:], b.svc)
+	require.Equal(t, n, b.confirmedCount())
+	require.Equal(t, singles, b.bank.Calls(singleCall))
+}
+
 // wrongList is a bank whose list has another fee or status than its record of the payment.
 type wrongList struct {
 	provider.Bank
