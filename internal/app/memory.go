@@ -14,10 +14,9 @@ const (
 	// Go's default pace, a percentage of live memory, collects five times as often while little is
 	// live, and exceeds 80 MiB while much is.
 	goMemory = 42 << 20
-	// headroom is how much more than the live memory may be filled, in percent: with thousands of
-	// connections goMemory alone would be exceeded all the time, and the collector would never
-	// rest.
-	headroom = 160
+	// headroom is how far the heap may grow beyond what is live, in percent of that: where goMemory
+	// leaves less, the collector would hardly rest.
+	headroom = 200
 	// paceEvery is how often the pace is adjusted.
 	paceEvery = 2 * time.Second
 )
@@ -35,12 +34,19 @@ func paceCollector() {
 		limit := min(goMemory, most)
 		debug.SetMemoryLimit(limit)
 		debug.SetGCPercent(-1)
-		use := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+		use := []metrics.Sample{
+			{Name: "/gc/heap/live:bytes"},
+			{Name: "/memory/classes/total:bytes"},
+			{Name: "/memory/classes/heap/released:bytes"},
+			{Name: "/memory/classes/heap/free:bytes"},
+			{Name: "/memory/classes/heap/objects:bytes"},
+		}
 		go func() {
 			for range time.Tick(paceEvery) {
 				metrics.Read(use)
-				inUse := int64(use[0].Value.Uint64() + use[1].Value.Uint64())
-				if next := min(max(goMemory, inUse*headroom/100), most); next != limit {
+				bytes := func(i int) int64 { return int64(use[i].Value.Uint64()) }
+				besides := bytes(1) - bytes(2) - bytes(3) - bytes(4) // stacks, gaps between objects, the runtime's own
+				if next := min(max(goMemory, besides+bytes(0)*headroom/100), most); next != limit {
 					limit = next
 					debug.SetMemoryLimit(limit)
 				}

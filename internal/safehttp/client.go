@@ -31,7 +31,7 @@ const (
 	// rarely meets a closing one.
 	maxIdleTime     = 4 * time.Second
 	maxIdle         = 1024
-	maxIdleConnHost = 64
+	maxIdleConnHost = 32
 )
 
 // Options says how a [Client] behaves. The zero value is fit for production but for RequireHTTPS.
