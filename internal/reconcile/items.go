@@ -274,6 +274,14 @@ var keepItemsSQL = `
 		ON CONFLICT (kind, ref) DO UPDATE SET exception = excluded.exception, effect = excluded.effect, since = excluded.since, due_at = excluded.due_at,
 			ask_count = i.ask_count + 1, dismissed_at = CASE WHEN i.exception IS NOT DISTINCT FROM excluded.exception THEN i.dismissed_at END`
 
+// sameMoneySQL: a payment that looks like a reversed one, which is open itself, is the same money
+// in the wallet.
+const sameMoneySQL = `
+		UPDATE reconcile_items i SET effect = 0
+		FROM inbound_events e JOIN inbound_events o ON o.id = ANY(ARRAY[e.look_alike_of])
+		JOIN reconcile_items x ON x.kind = $1 AND x.ref = o.provider_txn_ref AND x.effect <> 0
+		WHERE i.kind = $1 AND i.effect <> 0 AND i.exception ->> 'kind' = $2 AND e.id = ANY(ARRAY[(i.exception ->> 'eventId')::uuid])`
+
 // storeItems remembers what is open and forgets what is settled.
 func (r *comparison) storeItems(ctx context.Context) error {
 	var open []itemRow
@@ -306,8 +314,11 @@ func (r *comparison) storeItems(ctx context.Context) error {
 		if _, err := tx.Exec(ctx, keepItemsSQL, pg.Columns(open)...); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `
-		DELETE FROM reconcile_items i USING `+pg.Unnest[settledRow](1, "d")+` WHERE i.kind = d.kind AND i.ref = d.ref`, pg.Columns(done)...)
+		if _, err := tx.Exec(ctx, `
+		DELETE FROM reconcile_items i USING `+pg.Unnest[settledRow](1, "d")+` WHERE i.kind = d.kind AND i.ref = d.ref`, pg.Columns(done)...); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, sameMoneySQL, aboutPayment, string(LookAlike))
 		return err
 	})
 	failpoint.At("reconcile/after-items-commit")

@@ -144,6 +144,31 @@ func TestLookAlikeOfWhatIsReversed(t *testing.T) {
 	require.Empty(t, effectOf(b.float(), listed))
 }
 
+// What only a person may restore is open, and is listed under another spelling as well: the wallet
+// has its money once.
+func TestLookAlikeOfWhatIsReversedAndOpen(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	id := b.receive(b.hook(txn)).ID
+	b.post(id)
+	b.confirm(id)
+	b.recorded(txn, "REFUND")
+	b.lastHour()
+	b.confirm(id)
+	require.Equal(t, "reversed", b.credit(id))
+	b.recorded(txn, fakebank.StatusSuccess)
+	require.Equal(t, "4975.00", effectOf(b.float(), txn.ID))
+	listed := strings.ToLower(txn.ID)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.ListedAs = listed })
+	for range 2 {
+		f := b.float()
+		require.Equal(t, 1, b.lastHour().Counts[reconcile.LookAlike])
+		require.Equal(t, []string{"4975.00", ""}, []string{effectOf(f, txn.ID), effectOf(f, listed)})
+	}
+}
+
 // Two equal payments of the same second are two: the list has both, each under its own id.
 func TestTwoEqualPaymentsOfOneSecondArePostedBoth(t *testing.T) {
 	t.Parallel()
