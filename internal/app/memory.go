@@ -14,9 +14,9 @@ const (
 	// Go's default pace, a percentage of live memory, collects five times as often while little is
 	// live, and exceeds 80 MiB while much is.
 	goMemory = 42 << 20
-	// headroom is how far the heap may grow beyond what is live, in percent of that: where goMemory
+	// heapGrowth is how large the heap may become, in percent of what of it is live: where goMemory
 	// leaves less, the collector would hardly rest.
-	headroom = 200
+	heapGrowth = 200
 	// paceEvery is how often the pace is adjusted.
 	paceEvery = 2 * time.Second
 )
@@ -44,9 +44,11 @@ func paceCollector() {
 		go func() {
 			for range time.Tick(paceEvery) {
 				metrics.Read(use)
-				bytes := func(i int) int64 { return int64(use[i].Value.Uint64()) }
-				besides := bytes(1) - bytes(2) - bytes(3) - bytes(4) // stacks, gaps between objects, the runtime's own
-				if next := min(max(goMemory, besides+bytes(0)*headroom/100), most); next != limit {
+				live, besides := int64(use[0].Value.Uint64()), int64(use[1].Value.Uint64())
+				for _, part := range use[2:] { // what is left: stacks, gaps between objects, the runtime's own
+					besides -= int64(part.Value.Uint64())
+				}
+				if next := min(max(goMemory, besides+live*heapGrowth/100), most); next != limit {
 					limit = next
 					debug.SetMemoryLimit(limit)
 				}
