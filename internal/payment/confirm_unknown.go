@@ -36,10 +36,7 @@ func KnownAtBank(ctx context.Context, q pg.Querier, but uuid.UUID) (ref string, 
 // AtOtherAccount reports whether a payment was made when the books were of another account at the
 // bank (ajo wallet move).
 func AtOtherAccount(ctx context.Context, q pg.Querier, txnRef string) (other bool, err error) {
-	err = q.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM inbound_events e
-			WHERE e.id = ANY(ARRAY(SELECT event_id FROM event_keys WHERE transaction = event_key(nullif($1, '')))) AND e.provider_txn_ref = $1
-				AND e.occurred_at < `+account.WalletSince+`)`, txnRef).Scan(&other)
+	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM `+eventsOf+` WHERE e.occurred_at < `+account.WalletSince+`)`, []string{txnRef}).Scan(&other)
 	return other, err
 }
 
