@@ -43,11 +43,17 @@ func (b *bundle) manyPaid(n int) ([]uuid.UUID, []fakebank.Transaction) {
 	return ids, txns
 }
 
+// untilAllAreDue lets all checks become due.
+func (b *bundle) untilAllAreDue() {
+	b.T.Helper()
+	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+}
+
 // confirmAll asks about all at once, as the rows of many tasks do, and returns how many are due
 // again.
 func (b *bundle) confirmAll(ids []uuid.UUID) (later int) {
 	b.T.Helper()
-	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.untilAllAreDue()
 	b.confirmDue(ids, b.svc)
 	return testenv.Value[int](b.Env, `SELECT count(*) FROM work WHERE kind = 'confirm'`)
 }
@@ -97,7 +103,7 @@ func TestListGoesOnWhileItConfirms(t *testing.T) {
 	b := setup(t)
 	const n = 300
 	ids, _ := b.manyPaid(n)
-	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.untilAllAreDue()
 	b.Exec(`UPDATE work SET due_at = due_at + interval '1 hour' WHERE id = ANY($1)`, ids[20:])
 	b.confirmDue(ids[:20], b.svc)
 	testenv.Eventually(t, time.Minute, "the list to confirm all", func() bool { return b.confirmedCount() == n })
@@ -109,7 +115,7 @@ func TestChecksThatComeOneByOneAreConfirmedByTheList(t *testing.T) {
 	b := setup(t)
 	const n = 60
 	ids, _ := b.manyPaid(n)
-	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.untilAllAreDue()
 	for _, id := range ids {
 		testenv.Eventually(t, time.Minute, "a check to end", func() bool {
 			_, again := retry.When(b.svc.Confirm(b.ctx, id))
@@ -120,25 +126,14 @@ func TestChecksThatComeOneByOneAreConfirmedByTheList(t *testing.T) {
 	require.Less(t, b.bank.Calls(singleCall), n/2)
 }
 
-// slowList is a bank whose list takes some seconds.
-type slowList struct {
-	provider.Bank
-	takes func()
-}
-
-func (b slowList) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	b.takes()
-	return b.Bank.Transactions(ctx, from, to, cursor)
-}
-
 // What a list had is known until the list may be read again, which is counted from its end.
 func TestListIsKeptUntilItMayBeReadAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const n, early = 40, 30
 	ids, _ := b.manyPaid(n)
-	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
-	b.svc = b.serviceWith(slowList{b.client(), func() { b.Clock.Advance(6 * time.Second) }})
+	b.untilAllAreDue()
+	b.svc = b.serviceWith(interrupted{b.client(), func() { b.Clock.Advance(6 * time.Second) }, false})
 	b.Exec(`UPDATE work SET due_at = $2, leased_until = $2 WHERE id = ANY($1)`, ids[early:], b.Clock.Now().Add(8*time.Second))
 	b.confirmDue(ids[:early], b.svc)
 	testenv.Eventually(t, time.Minute, "the list to be read", func() bool {
@@ -233,7 +228,7 @@ func TestListIsReadOnceForAllWorkers(t *testing.T) {
 	b := setup(t)
 	const n = 200
 	ids, txns := b.manyPaid(n)
-	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.untilAllAreDue()
 	b.Exec(`UPDATE work SET due_at = $2 WHERE id = $1`, ids[n-1], b.Clock.Now().Add(5*time.Second))
 	b.confirmDue(ids[:n-1], b.svc, b.serviceWith(b.client()), b.serviceWith(b.client()))
 	require.LessOrEqual(t, b.bank.Calls(listCall), n/50+1)
@@ -248,7 +243,7 @@ func TestListLeavesWhatAnotherWorkerHas(t *testing.T) {
 	b := setup(t)
 	const n = 60
 	ids, _ := b.manyPaid(n)
-	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.untilAllAreDue()
 	until := b.Clock.Now().Add(time.Minute)
 	b.Exec(`UPDATE work SET due_at = $2, leased_until = $2 WHERE id = $1`, ids[0], until)
 	b.confirmDue(ids[1:], b.svc)
@@ -263,7 +258,7 @@ func TestListOfAWorkerThatDied(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ids, txns := b.manyPaid(60)
-	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.untilAllAreDue()
 	b.Exec(`INSERT INTO confirm_lists (second, leased_until) VALUES ($1, $2)`, txns[0].Time.Truncate(time.Second), b.Clock.Now().Add(time.Minute))
 	var wg sync.WaitGroup
 	var later atomic.Int32
@@ -286,16 +281,16 @@ func TestListOfAWorkerThatDied(t *testing.T) {
 	})
 }
 
-// takenOver is a bank during whose list another worker takes the list over, as one does when the
-// lease has ended.
-type takenOver struct {
+// interrupted is a bank during whose list something happens: time passes, or another worker takes
+// the list over, as one does when the lease has ended.
+type interrupted struct {
 	provider.Bank
-	take func()
+	by   func()
 	fail bool
 }
 
-func (b takenOver) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	b.take()
+func (b interrupted) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	b.by()
 	if b.fail {
 		return provider.Page{}, errors.New("no list today")
 	}
@@ -311,7 +306,7 @@ func TestListThatAnotherWorkerTookOver(t *testing.T) {
 		ids, _ := b.manyPaid(60)
 		until := b.Clock.Now().Add(time.Hour)
 		var taken atomic.Bool
-		svc := b.serviceWith(takenOver{b.client(), func() {
+		svc := b.serviceWith(interrupted{b.client(), func() {
 			b.Exec(`UPDATE confirm_lists SET leased_until = $1`, until)
 			taken.Store(true)
 		}, fail})
@@ -343,7 +338,7 @@ func TestListThatIsBeingTakenOver(t *testing.T) {
 	ids, _ := b.manyPaid(60)
 	bank := &heldList{Bank: b.client(), asked: make(chan struct{}), may: make(chan struct{})}
 	svc := b.serviceWith(bank)
-	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.untilAllAreDue()
 	until := b.Clock.Now().Add(time.Hour)
 	var asking sync.WaitGroup
 	for _, id := range ids {

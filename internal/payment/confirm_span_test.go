@@ -29,7 +29,7 @@ func (b *bundle) paidSparsely(n int) []uuid.UUID {
 		require.Equal(b.T, payment.CategoryPayment, b.post(ids[i]).Category)
 		b.Clock.Advance(time.Second)
 	}
-	b.Clock.Set(testenv.Value[time.Time](b.Env, `SELECT max(due_at) FROM work WHERE kind = 'confirm'`))
+	b.untilAllAreDue()
 	return ids
 }
 

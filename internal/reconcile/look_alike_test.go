@@ -149,11 +149,7 @@ func TestLookAlikeOfWhatIsReversed(t *testing.T) {
 func TestLookAlikeOfWhatIsReversedAndOpen(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
-	txn := b.paySilently("5000.00")
-	id := b.receive(b.hook(txn)).ID
-	b.post(id)
-	b.confirm(id)
+	id, txn := b.confirmed()
 	b.recorded(txn, "REFUND")
 	b.lastHour()
 	b.confirm(id)

@@ -176,9 +176,9 @@ func TestEndpointsGetSettlements(t *testing.T) {
 	require.Equal(t, []string{"settlement.succeeded success"}, b.Published(p.ID))
 }
 
-// What the bank gives back and then pays after all, and what an operator books so, is told each
-// time: by the debit that it is about, as the statement has it. A sum that is another than was
-// ordered, or than was told before, is told too.
+// What the bank gives back and then pays after all, and what an operator books so, is published
+// each time: by the debit that it is about, as the statement has it. So is a sum that is another
+// than was ordered, or than was published before.
 func TestPaidAgainIsPublishedAgain(t *testing.T) {
 	b := setup(t)
 	b.Subscribe(b.tenant, allSettlements)
@@ -203,10 +203,10 @@ func TestPaidAgainIsPublishedAgain(t *testing.T) {
 		{"60.00", `"status":"success","paidAmount":"60.00"}`}, {"70.00", `"status":"success","paidAmount":"70.00"}`}, {"100.00", `"status":"success"}`},
 	} {
 		b.bank.SetPayout(p.MerchantTxRef, func(p *fakebank.Payout) { p.Status, p.Amount = fakebank.StatusSuccess, money.Must(c.sum) })
-		told := b.Delivered(`transaction_group_id = $1`, resolve(paidSum(c.sum)))
-		require.Len(t, told, 1, c.sum)
-		require.Contains(t, told[0].Body, `"amount":"100.00"`)
-		require.Contains(t, told[0].Body, c.says)
+		published := b.Delivered(`transaction_group_id = $1`, resolve(paidSum(c.sum)))
+		require.Len(t, published, 1, c.sum)
+		require.Contains(t, published[0].Body, `"amount":"100.00"`)
+		require.Contains(t, published[0].Body, c.says)
 	}
 	require.Equal(t, 7, testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries`))
 }
