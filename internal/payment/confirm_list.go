@@ -296,7 +296,8 @@ func (s *Service) readList(l *listing) {
 		page, err := s.Bank.Transactions(ctx, time.Unix(parts[0].from, 0), time.Unix(parts[0].to, 0), cursor)
 		others = append(others, l.offer(page.Transactions)...)
 		full := len(l.seconds) > 1 && pages >= spanPages
-		last := err != nil || page.Next == "" && len(parts) == 1 || !s.Clock.Now().Before(l.until)
+		read := page.Next == "" || page.Passed // if more follows, it is asked about by its own id
+		last := err != nil || read && len(parts) == 1 || !s.Clock.Now().Before(l.until)
 		if last || full || pages >= l.worth() || len(others) >= listBatch || time.Since(taken) >= listHeld {
 			err = errors.Join(err, s.confirmOthers(ctx, l, others))
 			others, taken = nil, time.Now()
@@ -314,8 +315,8 @@ func (s *Service) readList(l *listing) {
 			s.lists.learn(l, pages)
 			break
 		}
-		if cursor = page.Next; cursor == "" {
-			parts = parts[1:]
+		if cursor = page.Next; read {
+			parts, cursor = parts[1:], ""
 		}
 	}
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

@@ -109,6 +109,21 @@ func TestListGoesOnWhileItConfirms(t *testing.T) {
 	testenv.Eventually(t, time.Minute, "the list to confirm all", func() bool { return b.confirmedCount() == n })
 }
 
+// The bank's list of a second goes on with the next one, which is not read.
+func TestListEndsWithItsSecond(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const n = 120
+	ids, _ := b.manyPaid(n)
+	b.Clock.Advance(time.Second)
+	for range n {
+		b.paySilently("5.00")
+	}
+	b.confirmAll(ids)
+	testenv.Eventually(t, time.Minute, "the list to confirm all", func() bool { return b.confirmedCount() == n })
+	require.Equal(t, 3, b.bank.Calls(listCall), "pages of 50")
+}
+
 // Checks of one second that come one after the other are as many as those that come together.
 func TestChecksThatComeOneByOneAreConfirmedByTheList(t *testing.T) {
 	t.Parallel()
@@ -177,7 +192,7 @@ func TestListThatDiffersIsNotBelieved(t *testing.T) {
 		bank.ids = append(bank.ids, txn.ID)
 	}
 	b.svc = b.serviceWith(bank)
-	require.Zero(t, b.confirmAll(ids))
+	require.Zero(t, b.confirmAll(ids), "%s", testenv.Value[string](b.Env, `SELECT to_jsonb(w)::text || to_jsonb(e)::text FROM work w JOIN ledger_entries e ON true WHERE e.status <> 'confirmed' OR true LIMIT 1`))
 	require.Equal(t, n, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
 	require.GreaterOrEqual(t, b.bank.Calls(singleCall), n/2, "each was asked for by its id")
 	require.GreaterOrEqual(t, b.bank.Calls(listCall), 1)
@@ -201,7 +216,7 @@ func TestListThatCannotBeRead(t *testing.T) {
 	ids, _ := b.manyPaid(60)
 	bank := &noList{Bank: b.client()}
 	b.svc = b.serviceWith(bank)
-	require.Zero(t, b.confirmAll(ids))
+	require.Zero(t, b.confirmAll(ids), "%s", testenv.Value[string](b.Env, `SELECT to_jsonb(w)::text || to_jsonb(e)::text FROM work w JOIN ledger_entries e ON true WHERE e.status <> 'confirmed' OR true LIMIT 1`))
 	require.LessOrEqual(t, bank.asked.Load(), int32(1), "it is left alone after the first failure")
 	require.Equal(t, 60, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
 	require.Equal(t, 60, b.bank.Calls(singleCall))
@@ -216,7 +231,7 @@ func TestListOfOthers(t *testing.T) {
 		b.paySilently("5.00")
 	}
 	ids, _ := b.manyPaid(20)
-	require.Zero(t, b.confirmAll(ids))
+	require.Zero(t, b.confirmAll(ids), "%s", testenv.Value[string](b.Env, `SELECT to_jsonb(w)::text || to_jsonb(e)::text FROM work w JOIN ledger_entries e ON true WHERE e.status <> 'confirmed' OR true LIMIT 1`))
 	require.LessOrEqual(t, b.bank.Calls(listCall), 4)
 	require.Equal(t, 20, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
 }

@@ -104,7 +104,10 @@ type Page struct {
 	Transactions []Transaction
 	Payouts      []Payout // that bear a reference of whoever asked for them
 	Next         string
-	Unreadable   []Unreadable // records on the page that somebody must look at
+	// Passed reports that the page began before the end of the time asked for and ended after it:
+	// in a list that is ordered by time, later pages have nothing of that time.
+	Passed     bool
+	Unreadable []Unreadable // records on the page that somebody must look at
 }
 
 // Unreadable is a record of the list of which something that matters is missing, or no value of its

@@ -214,20 +214,27 @@ func (c *Client) Transactions(ctx context.Context, from, to time.Time, cursor st
 		return page, a.err("the list's cursor does not move")
 	}
 	page.Next = string(data.Cursor)
+	var times []time.Time
 	for _, raw := range data.Results {
-		c.collect(ctx, &page, raw, from, to)
+		if at := c.collect(ctx, &page, raw, from, to); !at.IsZero() {
+			times = append(times, at)
+		}
 	}
+	// the bank takes dateTo's own second for asked, too
+	page.Passed = len(times) > 0 && times[0].Before(to) && !times[len(times)-1].Before(to)
 	slices.SortStableFunc(page.Transactions, func(x, y provider.Transaction) int { return x.Time.Compare(y.Time) })
 	return page, nil
 }
 
-// collect adds one record of a list to the page, where it belongs there.
-func (c *Client) collect(ctx context.Context, page *provider.Page, raw json.RawMessage, from, to time.Time) {
+// collect adds one record of a list to the page, where it belongs there, and returns its time; zero
+// where it cannot be read.
+func (c *Client) collect(ctx context.Context, page *provider.Page, raw json.RawMessage, from, to time.Time) (at time.Time) {
 	var r record
 	err := json.Unmarshal(raw, &r)
 	if err == nil && !r.isInbound() {
 		collectPayout(page, raw, r, from, to)
-		return
+		at, _ = wireTime(string(r.TimeCreated))
+		return at
 	}
 	t, readErr := r.toTransaction()
 	if err == nil {
@@ -236,11 +243,12 @@ func (c *Client) collect(ctx context.Context, page *provider.Page, raw json.RawM
 	if err != nil {
 		page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: t.ID, Record: string(raw), Why: oneLine(err)})
 		c.log.ErrorContext(ctx, "unreadable record in the bank's list", "transaction", t.ID, "error", err)
-		return
+		return t.Time
 	}
 	if !t.Time.Before(from) && t.Time.Before(to) {
 		page.Transactions = append(page.Transactions, t)
 	}
+	return t.Time
 }
 
 // incomplete says what a record of the list lacks that a payment cannot be without.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -223,6 +224,45 @@ func TestTransactions(t *testing.T) {
 	require.Contains(t, w.last().Query, "cursor=next-0")
 	_, err = c.Transactions(t.Context(), from, to, "next-1")
 	require.ErrorContains(t, err, "does not move")
+}
+
+// A page that goes past the time asked for ends the list, where the bank's order is by time.
+func TestTransactionsPassed(t *testing.T) {
+	t.Parallel()
+	payout := fields{"type": "transfer", "entryType": "DEBIT", "merchantTxRef": "AJO-1"}
+	for name, row := range map[string]struct {
+		ages   []time.Duration // zero: without a time
+		passed bool
+	}{
+		"within":                      {ages: []time.Duration{1, time.Minute}},
+		"within, then after":          {ages: []time.Duration{1, time.Minute, time.Hour}, passed: true},
+		"before, then after":          {ages: []time.Duration{-1, time.Hour}, passed: true},
+		"newest first":                {ages: []time.Duration{time.Hour, time.Minute}},
+		"all after":                   {ages: []time.Duration{time.Hour, 2 * time.Hour}},
+		"unreadable, within":          {ages: []time.Duration{0, 1}},
+		"within, after, unreadable":   {ages: []time.Duration{1, time.Hour, 0}, passed: true},
+		"nothing":                     {},
+		"nothing that has a time":     {ages: []time.Duration{0}},
+		"one that is after":           {ages: []time.Duration{time.Hour}},
+		"after, within, and after it": {ages: []time.Duration{time.Hour, 1, time.Hour}},
+	} {
+		for kind, of := range map[string]fields{"transfers": {}, "payouts": payout} {
+			records := make([]string, len(row.ages))
+			for i, age := range row.ages {
+				changed := maps.Clone(of)
+				changed["timeCreated"] = start.Add(age).Format(time.RFC3339)
+				if age == 0 {
+					changed["timeCreated"] = "x"
+				}
+				records[i] = transfer(changed)
+			}
+			c, _ := setup(t, always(200, good(`{"results":[`+strings.Join(records, ",")+`],"cursor":"more"}`)))
+			got, err := c.Transactions(t.Context(), start, start.Add(time.Hour), "")
+			require.NoError(t, err)
+			require.Equal(t, row.passed, got.Passed, "%s, %s", name, kind)
+			require.Equal(t, "more", got.Next)
+		}
+	}
 }
 
 func TestTransactionsOfOddAnswers(t *testing.T) {
