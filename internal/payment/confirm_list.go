@@ -290,13 +290,14 @@ func (s *Service) readList(l *listing) {
 	defer close(l.done)
 	ctx, cancel := context.WithTimeout(s.lists.ctx, listLease)
 	defer cancel()
-	parts, cursor, failed := contiguous(l.seconds), "", false
+	parts, cursor, seen, failed := contiguous(l.seconds), "", false, false
 	var others []provider.Transaction // that nobody has waited for yet
 	for pages, taken := 1, time.Now(); ; pages++ {
 		page, err := s.Bank.Transactions(ctx, time.Unix(parts[0].from, 0), time.Unix(parts[0].to, 0), cursor)
 		others = append(others, l.offer(page.Transactions)...)
 		full := len(l.seconds) > 1 && pages >= spanPages
-		read := page.Next == "" || page.Passed // if more follows, it is asked about by its own id
+		seen = seen || len(page.Transactions) > 0
+		read := page.Next == "" || seen && page.EndsLater // what follows is asked about by its own id
 		last := err != nil || read && len(parts) == 1 || !s.Clock.Now().Before(l.until)
 		if last || full || pages >= l.worth() || len(others) >= listBatch || time.Since(taken) >= listHeld {
 			err = errors.Join(err, s.confirmOthers(ctx, l, others))
@@ -316,7 +317,7 @@ func (s *Service) readList(l *listing) {
 			break
 		}
 		if cursor = page.Next; read {
-			parts, cursor = parts[1:], ""
+			parts, cursor, seen = parts[1:], "", false
 		}
 	}
 	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

@@ -104,9 +104,9 @@ type Page struct {
 	Transactions []Transaction
 	Payouts      []Payout // that bear a reference of whoever asked for them
 	Next         string
-	// Passed reports that the page began before the end of the time asked for and ended after it:
-	// in a list that is ordered by time, later pages have nothing of that time.
-	Passed     bool
+	// EndsLater reports that the last record, in the bank's order, is later than the time asked
+	// for. If that order is by time, oldest first, later pages have nothing of that time.
+	EndsLater  bool
 	Unreadable []Unreadable // records on the page that somebody must look at
 }
 

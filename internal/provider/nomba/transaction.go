@@ -214,14 +214,11 @@ func (c *Client) Transactions(ctx context.Context, from, to time.Time, cursor st
 		return page, a.err("the list's cursor does not move")
 	}
 	page.Next = string(data.Cursor)
-	var times []time.Time
 	for _, raw := range data.Results {
 		if at := c.collect(ctx, &page, raw, from, to); !at.IsZero() {
-			times = append(times, at)
+			page.EndsLater = !at.Before(to) // the bank takes dateTo's own second for asked, too
 		}
 	}
-	// the bank takes dateTo's own second for asked, too
-	page.Passed = len(times) > 0 && times[0].Before(to) && !times[len(times)-1].Before(to)
 	slices.SortStableFunc(page.Transactions, func(x, y provider.Transaction) int { return x.Time.Compare(y.Time) })
 	return page, nil
 }

@@ -226,25 +226,21 @@ func TestTransactions(t *testing.T) {
 	require.ErrorContains(t, err, "does not move")
 }
 
-// A page that goes past the time asked for ends the list, where the bank's order is by time.
-func TestTransactionsPassed(t *testing.T) {
+// The last record that has a time says whether the page ends after the time asked for.
+func TestTransactionsEndLater(t *testing.T) {
 	t.Parallel()
 	payout := fields{"type": "transfer", "entryType": "DEBIT", "merchantTxRef": "AJO-1"}
 	for name, row := range map[string]struct {
-		ages   []time.Duration // zero: without a time
-		passed bool
+		ages  []time.Duration // zero: without a time
+		later bool
 	}{
-		"within":                      {ages: []time.Duration{1, time.Minute}},
-		"within, then after":          {ages: []time.Duration{1, time.Minute, time.Hour}, passed: true},
-		"before, then after":          {ages: []time.Duration{-1, time.Hour}, passed: true},
-		"newest first":                {ages: []time.Duration{time.Hour, time.Minute}},
-		"all after":                   {ages: []time.Duration{time.Hour, 2 * time.Hour}},
-		"unreadable, within":          {ages: []time.Duration{0, 1}},
-		"within, after, unreadable":   {ages: []time.Duration{1, time.Hour, 0}, passed: true},
-		"nothing":                     {},
-		"nothing that has a time":     {ages: []time.Duration{0}},
-		"one that is after":           {ages: []time.Duration{time.Hour}},
-		"after, within, and after it": {ages: []time.Duration{time.Hour, 1, time.Hour}},
+		"within":                  {ages: []time.Duration{1, time.Hour - 1}},
+		"within, then after":      {ages: []time.Duration{1, time.Minute, time.Hour}, later: true},
+		"newest first":            {ages: []time.Duration{time.Hour, time.Minute}},
+		"all after":               {ages: []time.Duration{time.Hour, 2 * time.Hour}, later: true},
+		"after, unreadable":       {ages: []time.Duration{time.Hour, 0}, later: true},
+		"nothing":                 {},
+		"nothing that has a time": {ages: []time.Duration{0}},
 	} {
 		for kind, of := range map[string]fields{"transfers": {}, "payouts": payout} {
 			records := make([]string, len(row.ages))
@@ -259,7 +255,7 @@ func TestTransactionsPassed(t *testing.T) {
 			c, _ := setup(t, always(200, good(`{"results":[`+strings.Join(records, ",")+`],"cursor":"more"}`)))
 			got, err := c.Transactions(t.Context(), start, start.Add(time.Hour), "")
 			require.NoError(t, err)
-			require.Equal(t, row.passed, got.Passed, "%s, %s", name, kind)
+			require.Equal(t, row.later, got.EndsLater, "%s, %s", name, kind)
 			require.Equal(t, "more", got.Next)
 		}
 	}
