@@ -368,22 +368,22 @@ func (s *Service) confirmOthers(ctx context.Context, l *listing, records []provi
 	if len(others) == 0 {
 		return nil
 	}
-	checks, err := s.checksOf(ctx, slices.Collect(maps.Keys(others)))
+	checks, expected, err := s.checksOf(ctx, slices.Collect(maps.Keys(others)))
 	if err != nil {
 		return err
 	}
 	var findings []*finding
+	l.mu.Lock()
+	for _, ref := range expected {
+		l.sought[ref] = struct{}{}
+	}
 	for _, c := range checks {
 		if t := others[c.TxnRef]; !c.recalled() && c.Differs(t) == "" {
 			if f := s.judge(c, t, nil); f.event == ledger.EventConfirm {
 				findings = append(findings, f)
+				delete(others, c.TxnRef)
 			}
 		}
-	}
-	l.mu.Lock()
-	for _, f := range findings {
-		l.sought[f.TxnRef] = struct{}{}
-		delete(others, f.TxnRef)
 	}
 	maps.Copy(l.records, others)
 	l.mu.Unlock()
@@ -396,22 +396,37 @@ func (s *Service) confirmOthers(ctx context.Context, l *listing, records []provi
 	return nil
 }
 
-// The items are found by their ids, not by what is due (package pg, plans.go).
-const checksOfSQL = `
-		SELECT w.id FROM ` + eventsOf + ` JOIN work w ON w.id = ANY(ARRAY[e.id]) AND CASE w.kind WHEN 'confirm' THEN true ELSE false END
-		WHERE coalesce(w.leased_until, '-infinity') <= $2`
+// waitingOf is a row of waitingSQL: a payment that waits to be posted or confirmed.
+type waitingOf struct {
+	ID   uuid.UUID
+	Ref  string // transaction id
+	Free bool   // to be confirmed, and not leased
+}
 
-// checksOf reads the payments of these transactions that wait to be confirmed and are not leased.
-// They need not be due: others of the same second are, and the record is as old as theirs.
-func (s *Service) checksOf(ctx context.Context, refs []string) (checks []*check, err error) {
+// The items are found by their ids, not by what is due (package pg, plans.go).
+const waitingSQL = `
+		SELECT e.id, e.provider_txn_ref, w.kind = 'confirm' AND coalesce(w.leased_until, '-infinity') <= $2
+		FROM ` + eventsOf + ` JOIN work w ON w.id = ANY(ARRAY[e.id]) AND CASE WHEN w.kind IN ('confirm', 'ingest') THEN true ELSE false END`
+
+// checksOf reads the payments of these transactions that wait to be confirmed and are not leased,
+// and returns with them all transactions that a check is still to come for. They need not be due:
+// others of the same second are, and the record is as old as theirs.
+func (s *Service) checksOf(ctx context.Context, refs []string) (checks []*check, expected []string, err error) {
 	now := s.Clock.Now()
 	err = pg.Reading(ctx, s.Pool, func(tx pg.Tx) error {
-		ids, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], checksOfSQL, refs, now)
-		if err != nil || len(ids) == 0 {
+		waiting, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[waitingOf], waitingSQL, refs, now)
+		var free []uuid.UUID
+		for _, w := range waiting {
+			expected = append(expected, w.Ref)
+			if w.Free {
+				free = append(free, w.ID)
+			}
+		}
+		if err != nil || len(free) == 0 {
 			return err
 		}
-		checks, err = s.readChecks(ctx, tx, ids, now.Add(s.confirmDelay(len(s.ConfirmDelays))))
+		checks, err = s.readChecks(ctx, tx, free, now.Add(s.confirmDelay(len(s.ConfirmDelays))))
 		return err
 	})
-	return slices.DeleteFunc(checks, func(c *check) bool { return c == nil }), err
+	return slices.DeleteFunc(checks, func(c *check) bool { return c == nil }), expected, err
 }

@@ -130,6 +130,35 @@ func TestListEndsWithItsSecond(t *testing.T) {
 	}
 }
 
+// A list is read on for payments that wait to be posted, and confirms them when they are.
+func TestListIsReadForPaymentsThatAreNotPosted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	const n = 300
+	ids := make([]uuid.UUID, n)
+	for i := range ids {
+		ids[i] = b.receive(b.sign(b.bank.EventFor(b.paySilently(fmt.Sprintf("%d.00", 1000+i))))).ID
+	}
+	posted := n - 20 // they are the last of the list
+	for _, id := range ids[posted:] {
+		b.post(id)
+	}
+	b.confirmAll(ids[posted:])
+	testenv.Eventually(t, time.Minute, "the list to confirm what is posted", func() bool { return b.confirmedCount() == n-posted })
+	testenv.Eventually(t, time.Minute, "the end of the list", func() bool {
+		return testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM confirm_lists WHERE read_at IS NOT NULL)`)
+	})
+	before := b.bank.Calls(singleCall)
+	for _, id := range ids[:posted] {
+		b.post(id)
+	}
+	b.Exec(`UPDATE work SET due_at = $1`, b.Clock.Now())
+	b.confirmDue(ids[:posted], b.svc)
+	require.Equal(t, n, b.confirmedCount())
+	require.Equal(t, before, b.bank.Calls(singleCall), "all were in the list")
+}
+
 // newestFirst is a bank that shows its newest records first.
 type newestFirst struct{ provider.Bank }
 
