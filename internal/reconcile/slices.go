@@ -21,7 +21,7 @@ const (
 	// sliceRecords is about how many records a slice has. Only where a second has more than
 	// sliceMost times that, a slice has more.
 	sliceRecords = 100_000
-	sliceMost    = 10
+	sliceMost    = 3
 	// sliceGrowth is how much longer a slice may be than the one before.
 	sliceGrowth = 8
 	// sliceLeast is how long a slice is at least, so that its neighbours have all payments that may

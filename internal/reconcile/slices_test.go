@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -197,6 +198,7 @@ func TestRunGoesOnWhereItBrokeOff(t *testing.T) {
 	// a worker that was killed records no failure
 	b.Exec(`UPDATE reconciliations SET status = 'running', finished_at = NULL, leased_until = $1 WHERE status = 'failed'`, b.Clock.Now().Add(5*time.Minute))
 	require.False(t, b.runs())
+	before := maps.Clone(c.shown)
 	b.Clock.Advance(5 * time.Minute)
 	r, ran, _, err := b.svc.RunDue(b.ctx, 15*time.Minute, 2*time.Hour)
 	require.NoError(t, err)
@@ -205,7 +207,10 @@ func TestRunGoesOnWhereItBrokeOff(t *testing.T) {
 	require.Positive(t, r.Counts[reconcile.MissingEvent])
 	for i, txn := range paid {
 		require.Positive(t, c.shown[txn.ID])
-		if i < 15 || i > 50 {
+		switch {
+		case i < 30:
+			require.Equal(t, before[txn.ID], c.shown[txn.ID], "minute %d", i)
+		case i > 50:
 			require.Equal(t, 1, c.shown[txn.ID], "minute %d", i)
 		}
 	}
