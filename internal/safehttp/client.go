@@ -29,9 +29,8 @@ const (
 	maxHeaders = 32 << 10 // of an answer
 	// An idle connection is closed before common servers close theirs (5 s), so that a request
 	// rarely meets a closing one.
-	maxIdleTime     = 4 * time.Second
-	maxIdle         = 1024
-	maxIdleConnHost = 32
+	maxIdleTime = 4 * time.Second
+	maxIdle     = 1024
 )
 
 // Options says how a [Client] behaves. The zero value is fit for production but for RequireHTTPS.
@@ -83,7 +82,7 @@ func New(o Options) *Client {
 		// for its own scheme, host and port only. So using it again needs no second check: whatever
 		// the name says by now, the connection does not move.
 		MaxConnsPerHost:        o.MaxConnsPerHost,
-		MaxIdleConnsPerHost:    min(o.MaxConnsPerHost, maxIdleConnHost),
+		MaxIdleConnsPerHost:    o.MaxConnsPerHost, // with fewer, a busy host is dialled all the time
 		MaxIdleConns:           maxIdle,
 		IdleConnTimeout:        maxIdleTime,
 		MaxResponseHeaderBytes: maxHeaders,
