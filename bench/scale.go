@@ -253,7 +253,7 @@ func (r *run) reconciled(ctx context.Context, f *flow, end time.Time) error {
 			case <-ctx.Done():
 				p.Kill()
 				return 0, 0, ctx.Err()
-			case <-time.After(pollEvery):
+			case <-time.After(5 * time.Millisecond): // an empty one ends soon
 			}
 		}
 		if err := p.Err(); err != nil {
