@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -102,4 +104,18 @@ func FuzzVerifyPassword(f *testing.F) {
 			t.Fatalf("%q would cost too much", phc)
 		}
 	})
+}
+
+// However many passwords are hashed, no more memory is taken than for one.
+func TestHashesTakeTheMemoryOfOne(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 4 {
+		_, err := HashPassword(t.Context(), Redact("a password of somebody"))
+		require.NoError(t, err)
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, int64(after.HeapSys-after.HeapReleased)-int64(before.HeapSys-before.HeapReleased), int64(2*owaspMemory<<10))
 }
