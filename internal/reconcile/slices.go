@@ -177,7 +177,7 @@ func (r *comparison) readList(ctx context.Context, s *slice) (err error) {
 		case err != nil:
 		case idle > maxIdlePages:
 			err = errEndlessPages
-		case len(s.listed) > sliceMost*r.sliceRecords && s.to.Sub(s.from) > time.Second:
+		case len(s.listed)+len(s.payouts) > sliceMost*r.sliceRecords && s.to.Sub(s.from) > time.Second:
 			err = errDense
 		}
 		if err != nil {

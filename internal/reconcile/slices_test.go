@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -36,6 +37,9 @@ func (c *reader) Transactions(ctx context.Context, from, to time.Time, cursor st
 	defer c.mu.Unlock()
 	for _, t := range p.Transactions {
 		c.shown[t.ID]++
+	}
+	for _, out := range p.Payouts {
+		c.shown[out.Ref]++
 	}
 	return p, err
 }
@@ -268,4 +272,23 @@ func TestDenseTimeIsReadInShorterSlices(t *testing.T) {
 		require.Equal(t, "248750.00", balance)
 		require.Empty(t, b.lastHour().Exceptions)
 	}
+}
+
+// Payouts make a time as dense as payments do.
+func TestDensePayoutsAreReadInShorterSlices(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	b.fund("1000.00")
+	const n = 20
+	for i := range n {
+		b.Clock.Advance(time.Second)
+		b.payAtBank(fmt.Sprintf("AJO-%d", i), "1.00")
+	}
+	b.sliceRecords = 2
+	c := b.reading()
+	r := b.lastHour()
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.UnknownPayout: n}, r.Counts)
+	require.Equal(t, n, r.Bank.Payouts["success"].Count)
+	require.Greater(t, c.shown["AJO-0"], 1, "the slice that was too long is read again")
 }
