@@ -73,6 +73,12 @@ func TestArchiveCommands(t *testing.T) {
 		require.ErrorIs(t, err, want)
 	}
 
+	listed := func() (said string) {
+		_, said, err := o.run("deliveries", "list")
+		require.NoError(t, err)
+		return said
+	}
+	require.Empty(t, listed())
 	require.Equal(t, []string{deliveries}, state(archive.Due))
 	require.Equal(t, []string{attempts}, state(archive.Waiting))
 	require.Contains(t, o.good("archive", "list", "--state", "waiting"), "1 deliveries that are not archived yet")
@@ -84,6 +90,7 @@ func TestArchiveCommands(t *testing.T) {
 
 	require.Contains(t, change("run", deliveries), "1 rows are in ")
 	o.lastAudit("archive.run", "partition:"+deliveries, "ticket 4711")
+	require.Contains(t, listed(), "may be archived")
 	require.Contains(t, change("run", attempts), "1 rows are in ")
 	require.Contains(t, change("run", deliveries), "is archived already")
 	require.Equal(t, []string{deliveries, attempts}, state(archive.Archived))

@@ -23,7 +23,8 @@ func (t *tool) newDeliveriesCmd() *cobra.Command {
 
 func (t *tool) newDeliveriesListCmd() *cobra.Command {
 	var status, event, tenantName string
-	return newListCmd(t, listing[webhook.Delivery]{
+	var cmd *cobra.Command
+	cmd = newListCmd(t, listing[webhook.Delivery]{
 		command: command{
 			short: "List outbound deliveries, newest first", example: "  ajo deliveries list --status dead_letter --tenant ops@shop.example",
 			flags: func(cmd *cobra.Command) {
@@ -37,7 +38,15 @@ func (t *tool) newDeliveriesListCmd() *cobra.Command {
 			if err != nil {
 				return nil, page.Info{}, err
 			}
-			return tools.Webhooks.List(ctx, webhook.Filter{TenantID: owner, Status: webhook.Status(status), EventType: webhook.Type(event)}, r)
+			all, info, err := tools.Webhooks.List(ctx, webhook.Filter{TenantID: owner, Status: webhook.Status(status), EventType: webhook.Type(event)}, r)
+			if err != nil || info.HasMore {
+				return all, info, err
+			}
+			before, err := tools.Webhooks.ArchivedBefore(ctx)
+			if before != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "Deliveries from before %s may be archived: they are not listed (ajo archive list).\n", stamp(before))
+			}
+			return all, info, err
 		},
 		row: func(d webhook.Delivery) []field {
 			return []field{
@@ -52,6 +61,7 @@ func (t *tool) newDeliveriesListCmd() *cobra.Command {
 			}
 		},
 	})
+	return cmd
 }
 
 // subject says what a delivery's TransactionGroupID is.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,7 +141,7 @@ func printEvent(out io.Writer, e payment.InboundEvent) error {
 		field{"last error", e.LastError},
 		field{"possible duplicate of", optional(e.LookAlikeOf)},
 		field{"replaces", optional(e.Replaces)},
-		field{"as it came", e.Body},
+		field{"as it came", cmp.Or(e.Body, "not here any more (ajo archive list)")},
 	)
 }
 

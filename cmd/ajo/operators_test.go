@@ -223,6 +223,10 @@ func (o *ops) findsEvents(posted, stray uuid.UUID) {
 		require.Contains(o.T, shown, want)
 	}
 	require.Equal(o.T, posted, decode[payment.InboundEvent](o, "events", "show", posted.String()).ID)
+	require.NotContains(o.T, o.good("events", "show", posted.String()), "archive list")
+	o.Exec("ALTER TABLE event_bodies DISABLE TRIGGER USER")
+	o.Exec("DELETE FROM event_bodies WHERE event_id = $1", posted)
+	require.Contains(o.T, o.good("events", "show", posted.String()), "not here any more (ajo archive list)")
 	_, _, err := o.run("events", "show", uuid.NewString())
 	require.ErrorIs(o.T, err, payment.ErrEventNotFound)
 
