@@ -373,10 +373,6 @@ func (s *Service) confirmOthers(ctx context.Context, l *listing, records []provi
 		return err
 	}
 	var findings []*finding
-	l.mu.Lock()
-	for _, ref := range expected {
-		l.sought[ref] = struct{}{}
-	}
 	for _, c := range checks {
 		if t := others[c.TxnRef]; !c.recalled() && c.Differs(t) == "" {
 			if f := s.judge(c, t, nil); f.event == ledger.EventConfirm {
@@ -384,6 +380,10 @@ func (s *Service) confirmOthers(ctx context.Context, l *listing, records []provi
 				delete(others, c.TxnRef)
 			}
 		}
+	}
+	l.mu.Lock()
+	for _, ref := range expected {
+		l.sought[ref] = struct{}{}
 	}
 	maps.Copy(l.records, others)
 	l.mu.Unlock()

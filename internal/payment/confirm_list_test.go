@@ -78,6 +78,13 @@ func (b *bundle) confirmDue(ids []uuid.UUID, services ...*payment.Service) {
 	})
 }
 
+// untilConfirmed waits until so many payments are confirmed: a list confirms more than what waits
+// for it.
+func (b *bundle) untilConfirmed(n int) {
+	b.T.Helper()
+	testenv.Eventually(b.T, time.Minute, fmt.Sprintf("%d payments to be confirmed", n), func() bool { return b.confirmedCount() == n })
+}
+
 // Where many payments of one second wait, the bank's list confirms them, and only what it does not
 // show to be true is asked about by its own id.
 func TestManyAreConfirmedByTheList(t *testing.T) {
@@ -107,7 +114,7 @@ func TestListGoesOnWhileItConfirms(t *testing.T) {
 	b.untilAllAreDue()
 	b.Exec(`UPDATE work SET due_at = due_at + interval '1 hour' WHERE id = ANY($1)`, ids[20:])
 	b.confirmDue(ids[:20], b.svc)
-	testenv.Eventually(t, time.Minute, "the list to confirm all", func() bool { return b.confirmedCount() == n })
+	b.untilConfirmed(n)
 }
 
 // The bank's list of a second goes on with the next one, which is not read, whether the second ends
@@ -124,7 +131,7 @@ func TestListEndsWithItsSecond(t *testing.T) {
 				b.paySilently("5.00")
 			}
 			b.confirmAll(ids)
-			testenv.Eventually(t, time.Minute, "the list to confirm all", func() bool { return b.confirmedCount() == n })
+			b.untilConfirmed(n)
 			require.Equal(t, pages, b.bank.Calls(listCall), "of 50")
 		})
 	}
@@ -145,7 +152,7 @@ func TestListIsReadForPaymentsThatAreNotPosted(t *testing.T) {
 		b.post(id)
 	}
 	b.confirmAll(ids[posted:])
-	testenv.Eventually(t, time.Minute, "the list to confirm what is posted", func() bool { return b.confirmedCount() == n-posted })
+	b.untilConfirmed(n - posted)
 	testenv.Eventually(t, time.Minute, "the end of the list", func() bool {
 		return testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM confirm_lists WHERE read_at IS NOT NULL)`)
 	})
@@ -179,7 +186,7 @@ func TestListIsReadInAnyOrder(t *testing.T) {
 	ids, _ := b.manyPaid(n)
 	b.svc = b.serviceWith(newestFirst{b.client()})
 	b.confirmAll(ids)
-	testenv.Eventually(t, time.Minute, "the list to confirm all", func() bool { return b.confirmedCount() == n })
+	b.untilConfirmed(n)
 	require.Less(t, b.bank.Calls(singleCall), n/2)
 }
 
