@@ -16,11 +16,17 @@ var chainSettings = map[string]string{"AJO_CONFIRM_DELAYS": soon + ",1s,2s,5s"}
 
 const allDone = `SELECT NOT EXISTS (SELECT FROM work WHERE kind IN ('ingest', 'confirm', 'deliver') AND due_at < now() + interval '1 hour')`
 
+// payments makes the next n payments over the accounts. The bank has no record of them.
+func (f *flow) payments(accounts []*account, n int) []payment {
+	all := payments(accounts, f.next, n)
+	f.next += n
+	return all
+}
+
 // record has the bank make n payments without events, so that it knows them when it is
 // asked.
 func (f *flow) record(n int) ([]payment, error) {
-	all := payments(f.accounts, f.next, n)
-	f.next += n
+	all := f.payments(f.accounts, n)
 	return all, f.recordAll(all)
 }
 
@@ -145,8 +151,7 @@ func (w *world) slowBank(group string, by time.Duration, next int) error {
 // warmChain makes a world with a tenant and sees the first payments through; the caller closes it.
 func (r *run) warmChain(ctx context.Context, name string) (*flow, error) {
 	return r.newFlow(ctx, name, r.spread(), worldOptions{settings: chainSettings, hooked: true}, func(f *flow) error {
-		warm := payments(f.accounts, f.next, r.scaled(warmUp))
-		f.next += len(warm)
+		warm := f.payments(f.accounts, r.scaled(warmUp))
 		earlier := time.Now().UTC().Add(-time.Minute).Format(time.RFC3339)
 		for i := range warm { // none is in a list of the payments that are measured
 			warm[i].at = earlier

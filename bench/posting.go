@@ -76,8 +76,7 @@ func (f *flow) posted(ctx context.Context, p posting) (float64, *sent, error) {
 	if p.accounts == nil {
 		p.accounts = f.accounts
 	}
-	all := payments(p.accounts, f.next, p.count)
-	f.next += p.count
+	all := f.payments(p.accounts, p.count)
 	s, err := f.send(load{conns: p.conns, limit: p.took, interval: p.interval}, all)
 	if err != nil {
 		return 0, nil, err

@@ -39,8 +39,7 @@ func (f *flow) made(n int, gap time.Duration) (end time.Time, err error) {
 	const part = 50_000 // requests that are in memory at a time
 	end = time.Now().UTC().Truncate(time.Second).Add(-3 * time.Minute)
 	for from := 0; from < n; from += part {
-		all := payments(f.accounts, f.next, min(part, n-from))
-		f.next += len(all)
+		all := f.payments(f.accounts, min(part, n-from))
 		for i := range all {
 			all[i].at = end.Add(-time.Duration(n-from-i) * gap).Format(time.RFC3339)
 		}
