@@ -1,10 +1,11 @@
 // Package api is the HTTP edge: it decodes a request, calls one use case, and encodes the answer.
 //
 // Invariants: the routes are exactly the rows of [Routes]. Every answer has an X-Request-ID, and is
-// JSON that nobody may cache, except the API document (document.go), the dashboard (dashboard.go)
-// and exports (export.go). Every error body is {"error": "…"}, including the framework's. A request
-// has a deadline. No memory that Fiber lends a handler outlives the handler. The package contains
-// no SQL, no business rule and no asynq. Specification, "Endpoints" and "Errors".
+// JSON that nobody may cache, except the API document and its page (document.go, docs.go), the
+// dashboard (dashboard.go) and exports (export.go). Every error body is {"error": "…"}, including
+// the framework's. A request has a deadline. No memory that Fiber lends a handler outlives the
+// handler. The package contains no SQL, no business rule and no asynq. Specification, "Endpoints"
+// and "Errors".
 package api
 
 import (

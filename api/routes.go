@@ -43,7 +43,9 @@ type Route struct {
 	handle       func(*edge, *fiber.Ctx) error
 }
 
-// Routes are all the endpoints there are: the table of contents of this package.
+// Routes are all the endpoints there are: the table of contents of this package. Exceptions stand
+// with their subjects: [unscoped], withoutTOTP (totp.go), liveOnly (forward.go), replicaEndpoints
+// (reads.go).
 var Routes = []Route{
 	// onboarding.go
 	{"POST", "/register", None, "", "", true, (*edge).registerTenant},

@@ -1,6 +1,7 @@
 // Command ajo is the whole system in one binary; its roles are subcommands. A file here parses
 // flags and calls a package, and holds no rule of its own. An error is one line on stderr and exit
-// code 1.
+// code 1. An operators' command is a list, a show or a change (commands.go). It is named in
+// tools.go and, for the console, in package console: in Reads, or in Actions or Excuses.
 package main
 
 import (

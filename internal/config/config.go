@@ -1,7 +1,9 @@
 // Package config reads the settings from the environment, once, at start.
 //
-// Every setting is a field of [Config], documented where it is declared; the README's table is made
-// from these fields. A missing or bad one is refused with its name, before anything is opened.
+// Every setting is a field of [Config], documented where it is declared. A missing or bad one is
+// refused with its name, before anything is opened. For a new one, `go generate` writes the
+// README's table; deploy/ajo.env.example ends with the output of `ajo settings --env`; package app
+// passes it on; and if operators' commands need it, cmd/ajo/tools.go names it ([Some]).
 package config
 
 import (

@@ -1,8 +1,9 @@
 // Package errs is the one error type that a refusal travels in.
 //
-// A refusal is a named value with the specification's text ([New]); it carries a
-// [Kind], which the HTTP edge maps to a status in one place (api/errors.go). Any
-// other error is unexpected: the edge answers 500 with a fixed text and logs it.
+// A refusal is a named value with the specification's text ([New]), in the package that refuses. It
+// carries a [Kind], which the HTTP edge maps to a status in one place (api/errors.go), and
+// api/openapi.yaml lists its text at each endpoint that may answer with it. Any other error is
+// unexpected: the edge answers 500 with a fixed text and logs it.
 package errs
 
 import "errors"

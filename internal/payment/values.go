@@ -39,7 +39,9 @@ const (
 	noField field = -1
 )
 
-// fieldPaths are where the fields stand.
+// fieldPaths are where the fields stand. A new field that is stored also needs a column
+// (migrations, eventRow), fill, replaceSQL, which copies it, fromBank, which has it from the bank's
+// record (package provider), and the fake bank.
 var fieldPaths = [fieldCount]string{
 	eventType: "event_type", requestID: "requestId",
 	merchantUser: "data.merchant.userId", merchantWallet: "data.merchant.walletId", walletBalance: "data.merchant.walletBalance",

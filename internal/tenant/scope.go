@@ -23,15 +23,15 @@ const (
 	CustomersWrite     Scope = "customers:write" // rename, submit KYC
 	HoldsRead          Scope = "holds:read"
 	HoldsWrite         Scope = "holds:write"    // place and release
-	PaymentsRead       Scope = "payments:read"  // statements
+	PaymentsRead       Scope = "payments:read"  // payments, statements
 	PayoutsCreate      Scope = "payouts:create" // settle, refund: money leaves
 	PayoutsRead        Scope = "payouts:read"   // payouts, and the name behind an account number
-	WebhooksRead       Scope = "webhooks:read"  // dead letters
-	WebhooksWrite      Scope = "webhooks:write" // the webhook URL, and the signing secret
+	WebhooksRead       Scope = "webhooks:read"  // the event log, dead letters, endpoints
+	WebhooksWrite      Scope = "webhooks:write" // endpoints, their URLs and secrets; send an event again
 )
 
-// Scopes are all there are, in the order in which they are shown. The API document and the schema's
-// comment name them too.
+// Scopes are all there are, in the order in which they are shown. The API document, docs/guide.md
+// and the dashboard (keys.js) name them too.
 var Scopes = []Scope{
 	AccountsRead, AccountsWrite, AccountsTransfer, BeneficiariesRead, BeneficiariesWrite, CustomersRead, CustomersWrite, HoldsRead, HoldsWrite,
 	PaymentsRead, PayoutsCreate, PayoutsRead, WebhooksRead, WebhooksWrite,

@@ -32,7 +32,9 @@ const (
 	SettlementRefunded Type = "settlement.refunded"
 )
 
-// Types are all types, in the order in which they are listed.
+// Types are all types, in the order in which they are listed. They are also in the schema
+// (migrations/0001 and 0005), in api/openapi.yaml and api/client, in package compact, in the checks
+// of package invariant and on the dashboard (deliveries.js).
 var Types = []Type{PaymentReceived, PaymentConfirmed, PaymentReversed, SettlementSucceeded, SettlementFailed, SettlementRefunded}
 
 var typeList = func() string {

@@ -13,8 +13,9 @@ export const scopes = {
   'accounts:transfer': 'Move money between your own accounts',
   'beneficiaries:read': 'Read beneficiaries', 'beneficiaries:write': 'Save, rename and remove beneficiaries',
   'customers:read': 'Read customers', 'customers:write': 'Rename customers, submit NINs',
-  'holds:read': 'Read holds', 'holds:write': 'Hold money, and release it', 'payments:read': 'Read statements', 'payouts:create': 'Pay out and refund: money leaves',
-  'payouts:read': 'Read payouts, look up account holders', 'webhooks:read': 'Read dead letters', 'webhooks:write': 'Set the webhook URL, read the signing secret',
+  'holds:read': 'Read holds', 'holds:write': 'Hold money, and release it', 'payments:read': 'Read payments and statements', 'payouts:create': 'Pay out and refund: money leaves',
+  'payouts:read': 'Read payouts, look up account holders',
+  'webhooks:read': 'Read endpoints, the event log and dead letters', 'webhooks:write': 'Set webhook URLs and secrets, send events again',
 };
 const movesMoney = ['accounts:transfer', 'payouts:create']; // only the owner makes such keys
 
