@@ -15,7 +15,7 @@ export const scopes = {
   'customers:read': 'Read customers', 'customers:write': 'Rename customers, submit NINs',
   'holds:read': 'Read holds', 'holds:write': 'Hold money, and release it', 'payments:read': 'Read payments and statements', 'payouts:create': 'Pay out and refund: money leaves',
   'payouts:read': 'Read payouts, look up account holders',
-  'webhooks:read': 'Read endpoints, the event log and dead letters', 'webhooks:write': 'Set webhook URLs and secrets, send events again',
+  'webhooks:read': 'Read endpoints, the event log and dead letters', 'webhooks:write': 'Set webhook URLs, read secrets, send events again',
 };
 const movesMoney = ['accounts:transfer', 'payouts:create']; // only the owner makes such keys
 
