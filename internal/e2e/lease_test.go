@@ -79,11 +79,11 @@ func TestDeadWorkersTransfersGoOn(t *testing.T) {
 		delete(s.settings, name)
 	}
 	s.startAPI()
-	dead := s.startWorker("settle") // the first, and so the one that sweeps
 	answer := make(chan struct{})
 	s.bank.Faults.Add(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Slow, Delay: time.Hour, Until: answer, Next: 32})
 	const payouts = 100
 	s.orders("shop", payouts)
+	dead := s.startWorker("settle") // takes up many at once; the first, and so the one that sweeps
 	const inHand = `FROM transfers t JOIN work w ON w.id = t.id WHERE status = 'processing' AND leased_until IS NOT NULL`
 	s.eventually("many submissions that wait for their answers", func() bool { return s.count(`SELECT count(*) `+inHand) >= 30 })
 	dead.Kill()

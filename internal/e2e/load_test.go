@@ -22,6 +22,7 @@ type load struct {
 	p      *paid
 	client *http.Client
 	rate   int // a second
+	again  int // how often an event is sent again that is not answered 200, as the bank does
 }
 
 func newLoad(p *paid, rate int) *load {
@@ -32,7 +33,7 @@ func newLoad(p *paid, rate int) *load {
 // 200, in ascending order.
 type accepted []time.Duration
 
-// run sends for as long as d. Every event must be answered 200.
+// run sends for as long as d. Every event must be answered 200, in the end.
 func (l *load) run(d time.Duration) accepted {
 	l.p.t.Helper()
 	events := make([]event, int(d.Seconds()*float64(l.rate)))
@@ -46,7 +47,11 @@ func (l *load) run(d time.Duration) accepted {
 		due := begin.Add(time.Duration(i) * time.Second / time.Duration(l.rate))
 		time.Sleep(time.Until(due)) // the rate is what is asked for
 		wg.Go(func() {
-			if err := l.send(e); err != nil {
+			err := l.send(e)
+			for n := 0; err != nil && n < l.again; n++ {
+				err = l.send(e)
+			}
+			if err != nil {
 				l.p.t.Errorf("event %d: %v", i, err)
 			}
 			took[i] = time.Since(due)

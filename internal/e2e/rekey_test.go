@@ -15,7 +15,7 @@ import (
 // killed midway and run again, the API goes on serving, and in the end the old key is not needed
 // any more.
 func TestRekeyBesideTheService(t *testing.T) {
-	const customers = 3000
+	const customers = 600
 	w := newWorld(t)
 	old, fresh := w.settings["AJO_ENCRYPTION_KEYS"], secret.NewKey("fresh").Reveal()
 	w.startAPI()
