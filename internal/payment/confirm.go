@@ -85,9 +85,9 @@ type finding struct {
 // Confirm asks the bank about a posted payment, and moves its entry: confirmed when the bank's own
 // record echoes our transaction id and agrees on amount, fee, currency and account; reversed when
 // the bank says it failed, or does not know it in ConfirmMisses checks over at least ConfirmMinAge;
-// needs_review when the record differs, or when no clear answer came by ConfirmDeadline. A bank
-// that is down is not an answer. It returns nil when nothing is left to do, and a [retry] error
-// with the time of the next check otherwise.
+// needs_review when the record differs, or when no clear answer came by ConfirmDeadline, to as many
+// questions as ConfirmDelays has gaps. A bank that is down is not an answer. It returns nil when
+// nothing is left to do, and a [retry] error with the time of the next check otherwise.
 func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	begun := time.Now()
 	c, err := s.checks.Do(ctx, id)
@@ -212,7 +212,9 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 			f.event, f.Why = ledger.EventHold, "the bank's record differs: "+d
 		}
 	}
-	if f.event == "" && age >= s.ConfirmDeadline {
+	// nobody may have asked since: a bank that does not answer at first is asked on
+	asked := err == nil || c.Attempt+1 >= len(s.ConfirmDelays)
+	if f.event == "" && age >= s.ConfirmDeadline && asked {
 		f.event, f.Why = ledger.EventHold, "no clear answer in time: "+f.Why
 	}
 	switch {

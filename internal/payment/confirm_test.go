@@ -182,6 +182,25 @@ func TestUnclearForADayNeedsReview(t *testing.T) {
 	}
 }
 
+// While nobody asked for a day, a bank that does not answer the first questions after that has not
+// been given its time: it is asked on as after any posting.
+func TestNobodyAskedForADay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, _ := b.paid()
+	b.Clock.Advance(25 * time.Hour)
+	b.bank.Faults.SetDown(fakebank.DownAnswer)
+	for range len(payment.DefaultConfirmDelays) - 1 {
+		require.Positive(t, b.check(id))
+		_, entries := b.books()
+		require.Equal(t, []string{"credit provisional"}, entries)
+	}
+	b.bank.Faults.Clear()
+	require.Equal(t, time.Duration(-1), b.check(id))
+	_, entries := b.books()
+	require.Equal(t, []string{"credit confirmed"}, entries)
+}
+
 // A worker that dies between its claim and its record costs a lease, not a payment.
 func TestLostLeaseIsTakenUpAgain(t *testing.T) {
 	t.Parallel()

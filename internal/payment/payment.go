@@ -144,7 +144,8 @@ type Options struct {
 	// ExpeditePayouts makes the next steps of payouts (named by their merchantTxRef) due, in the
 	// transaction that stores the bank's events about them. nil: nothing is expedited.
 	ExpeditePayouts func(ctx context.Context, tx pg.Tx, merchantTxRefs []string) error
-	// A payment without a clear answer by ConfirmDeadline after posting needs review.
+	// A payment without a clear answer by ConfirmDeadline after posting, to as many questions as
+	// ConfirmDelays has gaps, needs review.
 	ConfirmDeadline time.Duration
 }
 
