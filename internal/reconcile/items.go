@@ -168,7 +168,7 @@ func (r *comparison) askItems(ctx context.Context, s *slice) error {
 		var err error
 		switch {
 		case !due || !r.mayAsk("items"):
-			it.kept = true
+			it.kept = r.before[it.subject] != nil // what only this run knows of is remembered for the next
 			r.keepOpen(it)
 			continue
 		case it.kind == aboutPayout:

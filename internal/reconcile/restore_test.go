@@ -193,6 +193,30 @@ func TestDecisionThatTheBankContradicts(t *testing.T) {
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 }
 
+// A decision that a run has no question left for is asked about by the next one.
+func TestDecisionBesideManyOpenItems(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	txn := b.paySilently("5000.00")
+	id := b.receive(b.hook(txn)).ID
+	b.post(id)
+	b.Clock.Advance(time.Hour)
+	require.Empty(t, b.due().Exceptions, "bank and books agree")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+	b.confirm(id)
+	b.Exec(`INSERT INTO reconcile_items (id, kind, ref, found_at, due_at) SELECT gen_random_uuid(), 'payment', 'lost-' || n, $1, $1 FROM generate_series(1, 200) n`,
+		b.Clock.Now().Add(-30*24*time.Hour))
+	_, err := b.payments.ReverseReviewed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("25.00") })
+	b.Clock.Advance(30 * time.Minute) // the run is of the time of the decision
+	require.Empty(t, b.due().Exceptions, "it asks as often as it may")
+	b.Exec(`DELETE FROM reconcile_items WHERE ref LIKE 'lost-%'`)
+	b.Clock.Advance(15 * time.Minute)
+	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says success, the entry is reversed: see ajo review restore"}, said(b.due()))
+}
+
 func TestNotRestored(t *testing.T) {
 	t.Parallel()
 	const restore = "status_contradicts: the bank says success, the entry is reversed: see ajo review restore"
