@@ -214,7 +214,7 @@ func (s *Service) entry(ctx context.Context, p partition.Partition, r record, wh
 	}
 	e.State = Due
 	if why {
-		if e.Waits, err = waits(ctx, s.Pool, p, false); pg.Code(err) == undefinedTable {
+		if e.Waits, err = holdsOf(ctx, s.Pool, p); pg.Code(err) == undefinedTable {
 			err = nil // another process is archiving it at this moment
 		}
 		if len(e.Waits) > 0 {
@@ -323,8 +323,8 @@ func (s *Service) Archive(ctx context.Context, name string) (*Manifest, error) {
 	return m, nil
 }
 
-func mayNotMove(ctx context.Context, q pg.Querier, p partition.Partition, again bool) error {
-	found, err := waits(ctx, q, p, again)
+// mayNotMove refuses if something holds the partition; found are [holdsOf] it.
+func mayNotMove(found []Wait, err error) error {
 	if err != nil || len(found) == 0 {
 		return err
 	}

@@ -2,16 +2,20 @@ package archive_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/archive"
@@ -299,6 +303,9 @@ func TestFaultyStoreLosesNothing(t *testing.T) {
 	o.Store = &faulty{Store: b.opts.Store, put: func(string, io.Reader) io.Reader { return stalled{} }}
 	_, err := archive.New(o).Archive(b.ctx, name)
 	require.ErrorContains(t, err, "neither taken nor given")
+	left, err := filepath.Glob(filepath.Join(b.opts.Store.String(), "*", "*"))
+	require.NoError(t, err)
+	require.Empty(t, left, "what it took before fills no disk")
 	require.Equal(t, content, b.content("deliveries"))
 	_, err = b.Archive(b.ctx, name)
 	require.NoError(t, err)
@@ -310,6 +317,69 @@ func TestFaultyStoreLosesNothing(t *testing.T) {
 	require.ErrorIs(t, err, archive.ErrOtherStore)
 	require.Equal(t, content, b.content("deliveries"))
 	_, err = b.Archive(b.ctx, name)
+	require.NoError(t, err)
+}
+
+// A partition that takes longer to be read than Postgres gives a statement is archived.
+func TestLargePartitionIsArchived(t *testing.T) {
+	b := setup(t, 12)
+	b.deliver(b.begin.Add(time.Hour), 3)
+	b.deliver(b.begin.Add(25*time.Hour), 3)
+	_, err := b.Archive(b.ctx, b.name("deliveries", 0))
+	require.NoError(t, err)
+	name := b.name("deliveries", 1)
+	archived := make(chan error, 1)
+	var limited atomic.Bool // the statements of connections that are taken from here on
+	var taken *pgx.Conn     // last
+	limit := func(ctx context.Context, c *pgx.Conn, on bool) error {
+		_, err := c.Exec(ctx, `SELECT set_config('statement_timeout', $1, false)`, map[bool]string{true: "500ms", false: "0"}[on])
+		return err
+	}
+	config := b.Pool.Config()
+	config.PrepareConn = func(ctx context.Context, c *pgx.Conn) (bool, error) {
+		taken = c
+		err := limit(ctx, c, limited.Load())
+		return err == nil, err
+	}
+	b.opts.Lease = time.Hour // nothing else takes one
+	b.opts.Pool, err = pgxpool.NewWithConfig(b.ctx, config)
+	require.NoError(t, err)
+	defer b.opts.Pool.Close()
+	slowly := func() { // until a statement has waited for the partition for longer than its limit
+		hold, err := b.Pool.Begin(b.ctx)
+		require.NoError(t, err)
+		_, err = hold.Exec(b.ctx, `LOCK TABLE `+name+` IN ACCESS EXCLUSIVE MODE`)
+		require.NoError(t, err)
+		go func() {
+			testenv.Eventually(t, time.Minute, "the partition is read, or given up", func() bool {
+				return len(archived) > 0 || testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM pg_stat_activity
+					WHERE datname = current_database() AND wait_event_type = 'Lock' AND clock_timestamp() - query_start > interval '600 ms')`)
+			})
+			limited.Store(false)
+			_ = hold.Rollback(b.ctx)
+		}()
+	}
+	var before, after sync.Once
+	_, err = b.with(&faulty{
+		Store: b.opts.Store,
+		get: func(_ string, r io.ReadCloser) (io.ReadCloser, error) {
+			before.Do(func() { // what was archived last is there: next, what may still move
+				limited.Store(true)
+				slowly()
+			})
+			return r, nil
+		},
+		put: func(_ string, r io.Reader) io.Reader {
+			all, err := io.ReadAll(r)
+			require.NoError(t, err)
+			after.Do(func() { // the rows are read: next, they are counted
+				require.NoError(t, limit(b.ctx, taken, true))
+				slowly()
+			})
+			return bytes.NewReader(all)
+		},
+	}).Archive(b.ctx, name)
+	archived <- err
 	require.NoError(t, err)
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"ajo/internal/clock"
 	"ajo/internal/failpoint"
@@ -32,13 +31,13 @@ func (a *attempt) run(ctx context.Context) (*Manifest, error) {
 	m := a.manifest
 	if m == nil {
 		// before it is watched, which takes a lock, and after that, when no change is missed
-		if err := mayNotMove(ctx, a.Pool, a.part, false); err != nil {
+		if err := mayNotMove(holdsOf(ctx, a.Pool, a.part)); err != nil {
 			return nil, err
 		}
 		if err := a.watch(ctx); err != nil {
 			return nil, err
 		}
-		if err := mayNotMove(ctx, a.Pool, a.part, false); err != nil {
+		if err := mayNotMove(holdsOf(ctx, a.Pool, a.part)); err != nil {
 			return nil, err
 		}
 		var err error
@@ -188,6 +187,7 @@ func (s *Service) exportRange(ctx context.Context, store Store, m *Manifest, tab
 		return err
 	}
 	defer conn.Release()
+	reader := beginner(conn)
 	if m.Partition == "" { // nothing notices what changes meanwhile
 		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 		if err != nil {
@@ -202,6 +202,7 @@ func (s *Service) exportRange(ctx context.Context, store Store, m *Manifest, tab
 		if err := refuseArchived(ctx, tx, table, m, ErrArchived); err != nil {
 			return err
 		}
+		reader = tx
 	}
 	if m.Columns, err = columns(ctx, conn, table); err != nil {
 		return err
@@ -209,10 +210,10 @@ func (s *Service) exportRange(ctx context.Context, store Store, m *Manifest, tab
 	if err = conn.QueryRow(ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied`).Scan(&m.Schema); err != nil {
 		return err
 	}
-	if err := put(ctx, store, m, func(w io.Writer) (int64, error) { return s.copyRange(ctx, conn, m, relation, w) }); err != nil {
+	if err := put(ctx, store, m, func(w io.Writer) (int64, error) { return s.copyRange(ctx, reader, m, relation, w) }); err != nil {
 		return err
 	}
-	if err := s.sum(ctx, conn, m, relation); err != nil {
+	if err := s.sum(ctx, reader, m, relation); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(m, "", "  ")
@@ -243,22 +244,41 @@ func names(columns []Column) string {
 	return strings.Join(list, ", ")
 }
 
-// copyRange writes the rows, some of them a statement, so that none lasts. Nothing changes them
+// beginner is a connection, or a transaction, of which savepoints are taken.
+type beginner interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+}
+
+// reads runs fn in a transaction of its own, [unhurried].
+func reads(ctx context.Context, from beginner, fn func(tx pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, from, func(tx pgx.Tx) error {
+		if err := unhurried(ctx, tx); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+// copyRange writes the rows, some of them a transaction, so that none lasts. Nothing changes them
 // meanwhile, or the attempt ends.
-func (s *Service) copyRange(ctx context.Context, conn *pgxpool.Conn, m *Manifest, relation string, w io.Writer) (rows int64, err error) {
+func (s *Service) copyRange(ctx context.Context, conn beginner, m *Manifest, relation string, w io.Writer) (rows int64, err error) {
 	key, sort := keys(m.Table)
 	for from, last := m.FromID, false; !last; {
 		next := m.ToID
-		err := conn.QueryRow(ctx, fmt.Sprintf(`SELECT %[1]s FROM %[2]s WHERE %[1]s > $1 AND %[1]s < $2 ORDER BY %[1]s OFFSET $3 LIMIT 1`, key, relation), from, m.ToID, s.Rows-1).Scan(&next)
-		if last = pg.IsNoRows(err); err != nil && !last {
-			return rows, err
-		}
-		tag, err := conn.Conn().PgConn().CopyTo(ctx, w, fmt.Sprintf(`COPY (SELECT %s FROM %s WHERE %[3]s >= '%[4]s' AND %[3]s < '%[5]s' ORDER BY %[6]s) TO STDOUT`,
-			names(m.Columns), relation, key, from, next, sort))
+		err := reads(ctx, conn, func(tx pgx.Tx) error {
+			err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT %[1]s FROM %[2]s WHERE %[1]s > $1 AND %[1]s < $2 ORDER BY %[1]s OFFSET $3 LIMIT 1`, key, relation), from, m.ToID, s.Rows-1).Scan(&next)
+			if last = pg.IsNoRows(err); err != nil && !last {
+				return err
+			}
+			tag, err := tx.Conn().PgConn().CopyTo(ctx, w, fmt.Sprintf(`COPY (SELECT %s FROM %s WHERE %[3]s >= '%[4]s' AND %[3]s < '%[5]s' ORDER BY %[6]s) TO STDOUT`,
+				names(m.Columns), relation, key, from, next, sort))
+			rows += tag.RowsAffected()
+			return err
+		})
 		if err != nil {
 			return rows, err
 		}
-		rows, from = rows+tag.RowsAffected(), next
+		from = next
 	}
 	return rows, nil
 }
@@ -276,16 +296,18 @@ func keys(table string) (key, sort string) {
 
 // sum notes the sums of the columns that hold money, and compares the number of rows with what was
 // written.
-func (s *Service) sum(ctx context.Context, q pg.Querier, m *Manifest, relation string) error {
-	rows, sums, err := sums(ctx, q, m, relation)
-	if err != nil {
-		return err
-	}
-	if rows != m.Rows {
-		return fmt.Errorf("%s has %d rows, %d were written: %w", relation, rows, m.Rows, errNoAttempt)
-	}
-	m.Sums = sums
-	return nil
+func (s *Service) sum(ctx context.Context, conn beginner, m *Manifest, relation string) error {
+	return reads(ctx, conn, func(tx pgx.Tx) error {
+		rows, sums, err := sums(ctx, tx, m, relation)
+		if err != nil {
+			return err
+		}
+		if rows != m.Rows {
+			return fmt.Errorf("%s has %d rows, %d were written: %w", relation, rows, m.Rows, errNoAttempt)
+		}
+		m.Sums = sums
+		return nil
+	})
 }
 
 func sums(ctx context.Context, q pg.Querier, m *Manifest, relation string) (rows int64, _ map[string]string, err error) {
@@ -346,7 +368,7 @@ func (a *attempt) drop(ctx context.Context, m *Manifest) error {
 		if tag.RowsAffected() == 0 {
 			return errNoAttempt
 		}
-		if err := mayNotMove(ctx, tx, a.part, true); err != nil {
+		if err := mayNotMove(waits(ctx, tx, a.part, true)); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, "DROP TABLE "+a.part.Name); err != nil {

@@ -95,7 +95,7 @@ func (s *Service) attach(ctx context.Context, tx pg.Tx, m *Manifest) error {
 	if err := fits(m.Columns, has); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+	if err := unhurried(ctx, tx); err != nil {
 		return err
 	}
 	if err := partition.Create(ctx, tx, m.Table, m.Partition); err != nil {

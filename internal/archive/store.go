@@ -46,7 +46,12 @@ func (f Folder) Put(ctx context.Context, name string, r io.Reader) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closed(file)) }()
+	defer func() {
+		// each attempt has a name of its own: what is left of those that fail would fill the disk
+		if err = errors.Join(err, closed(file)); err != nil {
+			_ = os.Remove(path + unfinished)
+		}
+	}()
 	if _, err = io.Copy(file, &reading{ctx, r}); err != nil {
 		return err
 	}

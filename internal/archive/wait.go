@@ -43,7 +43,8 @@ type hold struct {
 	reason string
 	sql    string // {p} is the partition
 	// It goes by an index, and may change without a row of the partition: it is asked once more
-	// while the table is locked.
+	// while the table is locked. Another one reads the whole partition, so it is asked only if
+	// nothing else holds the partition.
 	again bool
 }
 
@@ -64,13 +65,32 @@ var holds = map[string][]hold{
 	},
 }
 
-// waits says why a partition may not be archived yet; nothing: it may. again asks only the
-// questions of that name.
+// holdsOf says why a partition may not be archived yet; nothing: it may. It reads the partition,
+// however long that takes.
+func holdsOf(ctx context.Context, pool *pg.Pool, p partition.Partition) (all []Wait, err error) {
+	err = pg.Snapshot(ctx, pool, func(tx pg.Tx) error {
+		if err := unhurried(ctx, tx); err != nil {
+			return err
+		}
+		all, err = waits(ctx, tx, p, false)
+		return err
+	})
+	return all, err
+}
+
+// unhurried lifts Postgres' limits of time for a transaction: one that reads a large partition, or
+// waits for the store to take or give what it has, lasts longer.
+func unhurried(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)`)
+	return err
+}
+
+// waits is [holdsOf] within a transaction. again asks only the questions of that name.
 func waits(ctx context.Context, q pg.Querier, p partition.Partition, again bool) (all []Wait, err error) {
 	from, to := partition.Floor(p.From), partition.Floor(p.To)
 	args := pgx.NamedArgs{"from": from, "to": to}
 	for _, h := range holds[p.Table] {
-		if again && !h.again {
+		if !h.again && (again || len(all) > 0) {
 			continue
 		}
 		w := Wait{Reason: h.reason}
