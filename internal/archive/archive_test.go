@@ -228,6 +228,8 @@ func TestDeliveriesComeBackBesideAnArchive(t *testing.T) {
 		testenv.Eventually(t, time.Minute, "the attempts are archived, or wait to be", func() bool {
 			return len(archived) > 0 || testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'delivery_attempts'::regclass AND NOT granted)`)
 		})
+		require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*)::int FROM pg_stat_activity
+			WHERE datname = current_database() AND backend_xid IS NOT NULL AND application_name = 'ajo archive'`), "the log of events does not wait for it")
 		return r, nil
 	}})
 	_, err = beside.Restore(b.ctx, name, by)

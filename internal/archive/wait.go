@@ -79,9 +79,12 @@ func holdsOf(ctx context.Context, pool *pg.Pool, p partition.Partition) (all []W
 }
 
 // unhurried lifts Postgres' limits of time for a transaction: one that reads a large partition, or
-// waits for the store to take or give what it has, lasts longer.
+// waits for the store to take or give what it has, lasts longer. The log of events does not wait
+// for it.
 func unhurried(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)`)
+	_, err := tx.Exec(ctx, `
+		SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true), set_config('application_name', $1, true)`,
+		partition.Archiving)
 	return err
 }
 

@@ -30,9 +30,11 @@ const logMargin = 10 * time.Second
 const onlyReads = time.Minute
 
 // logEndSQL is the time before which all ids are committed, apart from differences between clocks.
+// The archive makes no ids.
 const logEndSQL = `
 	SELECT least(clock_timestamp(), min(xact_start)) FROM pg_stat_activity
 	WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+		AND application_name <> '` + partition.Archiving + `'
 		AND (backend_xid IS NOT NULL OR xact_start > clock_timestamp() - $1::interval)`
 
 // LogsAll reports whether the tenant's log also has the events that go to no URL.

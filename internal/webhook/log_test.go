@@ -141,7 +141,7 @@ func TestLogMissesNothingThatCommitsLate(t *testing.T) {
 }
 
 // A transaction that rolls back leaves nothing, and holds nothing up; nor does one that only reads,
-// once it has read for a while, nor one of another database.
+// once it has read for a while, nor one of the archive or of another database.
 func TestLogGoesOn(t *testing.T) {
 	b := setup(t)
 	b.logMargin = 0
@@ -150,6 +150,11 @@ func TestLogGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = elsewhere.Close(b.ctx) }()
 	_, err = elsewhere.Exec(b.ctx, `BEGIN; CREATE TABLE t ()`)
+	require.NoError(t, err)
+	restoring, err := b.Pool.Begin(b.ctx)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, restoring.Rollback(b.ctx)) }()
+	_, err = restoring.Exec(b.ctx, `SELECT set_config('application_name', $1, true), pg_current_xact_id()`, partition.Archiving)
 	require.NoError(t, err)
 	err = pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
 		if _, err := Queue(b.ctx, tx, b.Clock.Now(), []NewDelivery{b.payment("https://example.com/")}); err != nil {
