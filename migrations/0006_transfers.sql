@@ -192,8 +192,10 @@ CREATE TRIGGER transfers_status AFTER UPDATE ON transfers FOR EACH ROW
     EXECUTE FUNCTION check_status_move('pending>processing', 'pending>failed', 'processing>success', 'processing>failed',
         'processing>refunded', 'success>refunded', 'failed>success', 'refunded>success');
 -- What the bank has is neither submitted again nor given back because the bank does not find it.
+-- What is adopted counts a submission that was made before.
 CREATE TRIGGER transfers_acknowledged AFTER UPDATE ON transfers FOR EACH ROW
-    WHEN (OLD.acknowledged_at IS NOT NULL AND (NEW.acknowledged_at IS DISTINCT FROM OLD.acknowledged_at OR NEW.attempt_count <> OLD.attempt_count
+    WHEN (OLD.acknowledged_at IS NOT NULL AND (NEW.acknowledged_at IS DISTINCT FROM OLD.acknowledged_at
+        OR (NEW.attempt_count <> OLD.attempt_count AND NOT (NEW.adopted AND NOT OLD.adopted))
         OR (OLD.status = 'processing' AND NEW.status = 'failed' AND NEW.ended_by NOT IN ('bank', 'operator'))))
     EXECUTE FUNCTION transfer_acknowledged();
 CREATE TRIGGER transfers_rebooked AFTER UPDATE ON transfers FOR EACH ROW

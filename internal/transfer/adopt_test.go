@@ -92,6 +92,32 @@ func TestAdoptOfWhatAwaitsApproval(t *testing.T) {
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'transfers.adopt'`))
 }
 
+// A payout that the lost books had submitted is rejected in the restored ones before anybody knows
+// that the bank has paid it: what was given back is debited again, once a person says so too.
+func TestResolveOfWhatTheLostBooksSubmitted(t *testing.T) {
+	b := setup(t)
+	p := b.waiting(2)
+	_, err := b.decide(p, uuid.New(), transfer.Reject)
+	require.NoError(t, err)
+	resolve := func(to transfer.Resolution) error {
+		_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, to, byHand)
+		return err
+	}
+	require.ErrorIs(t, resolve(transfer.Resolution{Paid: true}), transfer.ErrNotSubmitted, "the bank does not know it")
+	b.paysOutside(p.MerchantTxRef, "60.00")
+	b.Exec(`UPDATE transfers SET acknowledged_at = $1`, b.Clock.Now()) // by a worker that outlived the lost books
+	require.ErrorIs(t, resolve(transfer.Resolution{}), transfer.ErrNotSubmitted)
+	require.NoError(t, resolve(transfer.Resolution{Paid: true}))
+	b.money("40.00", "credit 100.00 confirmed", "debit 60.00 reversed", "credit 60.00 reversed", "debit 60.00 confirmed")
+	b.agree()
+	_, err = b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
+	require.NoError(t, err)
+	b.asked(p, 1)
+	got := b.get(p.MerchantTxRef)
+	require.Equal(t, []any{transfer.Refunded, 1}, []any{got.Status, got.AttemptCount})
+	b.agree()
+}
+
 // A settlement whose kept answer is gone, and whose transfer is there, is not made again; one whose
 // transfer is gone too gets the reference that the bank knows.
 func TestSettleAgainWithoutTheKeptAnswer(t *testing.T) {

@@ -61,7 +61,7 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 			return ErrSubmitted
 		case st.Status != Pending:
 			return ErrOver
-		case record != nil && (record.Status == provider.Success || record.Status == provider.Pending):
+		case hasIt(record):
 			return ErrAtBank
 		}
 		// A worker that names the holder meanwhile finds its claim gone, and submits nothing.
@@ -84,7 +84,8 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 //   - Paid: one that is under way succeeds, and its debit is confirmed. One that had failed, or
 //     come back, succeeds with a new debit: the first one's reversal stands in the statement. The
 //     balance may fall below zero. With another sum than was ordered the debit is reversed, and a
-//     new one of that sum booked, whatever the status was.
+//     new one of that sum booked, whatever the status was. One that failed without a submission
+//     succeeds too if the bank's record shows it: the submission was lost with a database.
 //   - Not paid: one that is under way fails, one that was paid is refunded, and the money is back
 //     in the balance.
 //
@@ -112,10 +113,11 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 			return err
 		}
 		leased, err := work.Leased(ctx, tx, work.Settle, st.ID, now)
+		lost := st.Attempts == 0 && st.Status == Failed && to.Paid && hasIt(record)
 		switch {
 		case err != nil:
 			return err
-		case st.Attempts == 0:
+		case st.Attempts == 0 && !lost:
 			return ErrNotSubmitted
 		case leased:
 			return ErrLeased
@@ -126,6 +128,11 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 		}
 		if record != nil {
 			st.learned.bankCharges, st.learned.Kept = bankChargesOf(*record), record.FeeKept
+		}
+		if lost {
+			if err := st.countLost(ctx, tx, now); err != nil {
+				return err
+			}
 		}
 		from, differed := st.Status, st.Difference
 		if r, err = s.endByHand(ctx, tx, now, st, to, by.Reason); err != nil {
@@ -161,6 +168,19 @@ func (s *Service) askedByHand(ctx context.Context, ref string) (*provider.Payout
 		return nil, "it answered with another's record"
 	}
 	return &p, fmt.Sprintf("%s of %s", p.Status, p.Amount)
+}
+
+// hasIt reports whether the bank's record is of a payout that it has made, or may make yet.
+func hasIt(p *provider.Payout) bool {
+	return p != nil && (p.Status == provider.Success || p.Status == provider.Pending)
+}
+
+// countLost counts the submission that was lost with another database, as takeUp does for a
+// transfer that is pending.
+func (st *claimed) countLost(ctx context.Context, tx pg.Tx, now time.Time) error {
+	st.Attempts = 1
+	_, err := tx.Exec(ctx, `UPDATE transfers SET attempt_count = 1, submitted_at = $2, acknowledged_at = coalesce(acknowledged_at, $2), adopted = true WHERE id = $1`, st.ID, now)
+	return err
 }
 
 // movedSince reports whether a worker has learned something of the transfer, or has submitted it
