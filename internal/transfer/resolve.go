@@ -195,9 +195,13 @@ func (to Resolution) agrees(st *claimed) bool {
 }
 
 // opposes reports whether the bank's record states for certain the opposite of the resolution, for
-// the sum that was ordered.
+// the sum that was ordered, or the one that the books say has left, too.
 func (to Resolution) opposes(st *claimed, p *provider.Payout) bool {
-	if p == nil || !p.Amount.Equal(st.Amount) {
+	sum := st.Amount
+	if p != nil && p.Status == provider.Success && st.Status == Success {
+		sum = st.Paid
+	}
+	if p == nil || !p.Amount.Equal(sum) {
 		return false
 	}
 	if to.Paid {

@@ -413,6 +413,25 @@ func TestResolveIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, transfer.ErrAgrees)
 }
 
+// What a person has booked of another sum, and the bank's record says too, is certain like the
+// ordered sum.
+func TestResolveOfAnotherSumThatTheBankConfirms(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	b.bank.Faults.Set(pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterAmount, 0), func(r *fakebank.Rule) { r.Value = "90.00" }))
+	p := b.settle("100.00")
+	b.asked(p, 3)
+	resolve := func(to transfer.Resolution) error {
+		_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, to, byHand)
+		return err
+	}
+	require.NoError(t, resolve(paidSum("90.00")))
+	require.ErrorIs(t, resolve(transfer.Resolution{}), transfer.ErrBankSays)
+	require.ErrorIs(t, resolve(paidSum("80.00")), transfer.ErrBankSays)
+	b.money("10.00", isPaid, wasBack, givenBack, "debit 90.00 confirmed")
+	b.consistent(0)
+}
+
 // A look-up that never answers, and money that is never confirmed, hold a transfer for ever: it can
 // be cancelled, as long as it was never submitted, and whatever a worker has begun meanwhile is not
 // submitted either.
