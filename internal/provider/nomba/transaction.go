@@ -159,8 +159,8 @@ func (c *Client) single(ctx context.Context, call, by, value string) (record, an
 
 // Transaction returns the bank's record of the inbound transfer id. It is [provider.ErrUnknown]
 // where the bank says that it has none (404, code 01, or 00 without data), and an [*Error] in any
-// other case: a record of another id, of a payout, or with an unreadable amount or fee is not
-// believed. It only reads, so an unanswered call means nothing.
+// other case: a record of another id, of a payout or of one that came back, or with an unreadable
+// amount or fee is not believed. It only reads, so an unanswered call means nothing.
 func (c *Client) Transaction(ctx context.Context, id string) (t provider.Transaction, err error) {
 	defer c.observe("transaction", time.Now(), &err)
 	r, a, err := c.single(ctx, "transaction", "transactionRef", id)
@@ -170,7 +170,7 @@ func (c *Client) Transaction(ctx context.Context, id string) (t provider.Transac
 	switch {
 	case string(r.ID) != id:
 		return t, a.err("the record in the answer is not the one asked for")
-	case strings.EqualFold(string(r.EntryType), "DEBIT"):
+	case strings.EqualFold(string(r.EntryType), "DEBIT"), r.Type != "" && !strings.EqualFold(string(r.Type), inbound):
 		return t, a.err("the record in the answer is not of an inbound transfer")
 	}
 	if t, err = r.toTransaction(); err != nil {

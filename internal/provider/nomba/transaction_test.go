@@ -83,6 +83,7 @@ func TestTransactionForms(t *testing.T) {
 		"another case":          {fields{"id": "t-1"}, "E", nil},
 		"no id":                 {fields{"id": nil}, "E", nil},
 		"a payout":              {fields{"entryType": "DEBIT"}, "E", nil},
+		"a payout given back":   {fields{"type": "refund", "merchantTxRef": "AJO-1"}, "E", nil},
 		"no amount":             {fields{"amount": nil}, "E", nil},
 		"null amount":           {fields{"amount": number(`null`)}, "E", nil},
 		"no fee":                {fields{"fixedCharge": nil}, "E", nil},
