@@ -114,7 +114,9 @@ func (r *comparison) matchPayouts(ctx context.Context, s *slice, payouts []provi
 		case r.isKept(record, (*slice).records): // a list that changes while it is read may show it twice
 			continue
 		case r.isKept(p.Ref, (*slice).gone):
-			r.comparePaidTwice(p, record, gone)
+			if err := r.comparePaidTwice(ctx, p, record, gone); err != nil {
+				return err
+			}
 		case gone || !r.isKept(p.Ref, (*slice).refs): // otherwise an attempt without effect
 			fresh, refs = append(fresh, p), append(refs, payment.Clean(p.Ref))
 		}
@@ -199,15 +201,19 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *tr
 // comparePaidTwice flags a payout that the bank lists in addition to another one with the same
 // reference, each with its own id: the money left twice, and the transfer accounts for one of them.
 // It stays open until the money comes back or a person dismisses it, since no question by reference
-// shows it.
-func (r *comparison) comparePaidTwice(p provider.Payout, record string, gone bool) {
+// shows it. A second record that says that the money came back may be about the first: the transfer
+// asks.
+func (r *comparison) comparePaidTwice(ctx context.Context, p provider.Payout, record string, gone bool) (err error) {
 	s := subject{aboutPayout, payment.Clean(record)}
 	if !gone {
-		r.settle(s.kind, s.ref)
-		return
+		if r.settle(s.kind, s.ref); p.Status == provider.Refunded {
+			_, err = r.transfers.Expedite(ctx, p.Ref)
+		}
+		return err
 	}
 	x := Exception{Kind: PayoutDiffers, Detail: "the bank lists a second payout under this reference, " + payment.Clean(p.ID)}.withPayout(p)
 	r.unsettled(item{subject: s, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
+	return nil
 }
 
 // nameUnknownPayout flags a payout that moved money although no transfer accounts for it. A

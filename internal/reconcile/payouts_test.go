@@ -448,6 +448,7 @@ func TestReconcileNamesWhatTheBankPaidTwice(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, r.Exceptions)
 			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+			require.Equal(t, []string{"AJO-twice"}, b.expedited(), "which of the two came back, the transfer's own question says")
 		})
 	}
 }
