@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"ajo/internal/provider/nomba"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
+	"ajo/internal/transfer"
 	"ajo/ledger"
 )
 
@@ -296,6 +298,26 @@ func TestEventRefundCommand(t *testing.T) {
 	require.Contains(t, out, "suspense")
 	out, _, _ = toolRun(t, c.env, "audit", "list")
 	require.Contains(t, out, "events.refund")
+}
+
+// Of a list of payouts, one that cannot be adopted holds up none of those behind it.
+func TestAdoptCommand(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	bankSettings(c.env, c.bank.URL())
+	ours := "AJO" + hex.EncodeToString(c.account[8:]) + "0123456789abcdef"
+	for _, ref := range []string{"SOMEBODYS-1", "GIVEN-BACK-1", ours} {
+		_, err := c.client.Pay(t.Context(), provider.NewPayout{Ref: ref, Amount: money.Must("5.00"), BankCode: "058", AccountNumber: "0123456789", AccountName: "AMINA BELLO", SenderName: "Ada Stores"})
+		require.NoError(t, err)
+	}
+	_, err := c.bank.EndPayout("GIVEN-BACK-1", fakebank.StatusRefund)
+	require.NoError(t, err)
+	_, stderr, code := toolRun(t, c.env, "transfers", "adopt", "SOMEBODYS-1", "GIVEN-BACK-1", ours, "--reason", "restored", "--yes")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "1 payouts were booked, and not:")
+	require.Contains(t, stderr, "SOMEBODYS-1: "+transfer.ErrNoAccount.Error())
+	require.Contains(t, stderr, "GIVEN-BACK-1: "+transfer.ErrNotPaid.Error())
+	require.Equal(t, ours, testenv.Value[string](c.Env, `SELECT merchant_tx_ref FROM transfers`))
 }
 
 func TestReviewSenderCommand(t *testing.T) {

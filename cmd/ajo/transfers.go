@@ -13,6 +13,7 @@ import (
 
 	"ajo/internal/app"
 	"ajo/internal/audit"
+	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/transfer"
@@ -322,8 +323,8 @@ func (t *tool) newAdoptCmd() *cobra.Command {
 			long: `For payouts that "ajo reconcile" calls unknown_payout, for example after the database was restored from a backup. Creates the transfer
 and its debit from the bank's own record, on the account that the reference names. The workers then ask the bank for its outcome. The
 balance may fall below zero. A transfer that the books have as never submitted becomes processing; references that have any other
-transfer are skipped, so you can pass a list again. The reference of a
-refund (AJR…) names its payment too: while that is not in the books and confirmed, the refund is left for a later call.
+transfer are skipped, so you can pass a list again. What cannot be adopted is named, and the rest of the list is booked. The reference of
+a refund (AJR…) names its payment too: while that is not in the books and confirmed, the refund is left for a later call.
 Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 			example: `  ajo transfers adopt AJO9d520f6a1e2b3c4d0198c0de7b1a7c3e --reason "restored the backup of 02:00"`,
 			flags: func(cmd *cobra.Command) {
@@ -350,16 +351,21 @@ Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 func adopt(ctx context.Context, tools *app.Tools, refs []string, account uuid.UUID, by audit.By) (result, error) {
 	var adopted []string
 	var left []error
-	for _, ref := range refs {
+	for i, ref := range refs {
 		err := tools.Transfers.Adopt(ctx, ref, account, by)
 		switch {
-		case errors.Is(err, transfer.ErrKnown):
-		case errors.Is(err, transfer.ErrNoPayment), errors.Is(err, transfer.ErrPaymentOpen), errors.Is(err, transfer.ErrPayments):
-			left = append(left, fmt.Errorf("%s: %w", ref, err))
-		case err != nil:
-			return result{}, fmt.Errorf("%s: %w", ref, err)
-		default:
+		case err == nil:
 			adopted = append(adopted, ref)
+			continue
+		case errors.Is(err, transfer.ErrKnown):
+			continue
+		}
+		left = append(left, fmt.Errorf("%s: %w", ref, err))
+		if errs.As(err) == nil || errors.Is(err, transfer.ErrBank) { // the others would fare no better
+			if rest := len(refs) - i - 1; rest > 0 {
+				left = append(left, fmt.Errorf("%d more, which were not tried", rest))
+			}
+			break
 		}
 	}
 	if len(left) > 0 {
