@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/pg"
 	"ajo/internal/supervise"
 )
 
@@ -94,11 +95,7 @@ const indexes = `SELECT format('%s  %s looks  %s entries each', indexrelname, id
 func (p *profiler) finish(ctx context.Context) error {
 	var text strings.Builder
 	for _, sql := range []string{statements, tables, indexes} {
-		rows, err := p.w.pool.Query(ctx, sql)
-		if err != nil {
-			return err
-		}
-		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		lines, err := pg.Collect(ctx, p.w.pool, pgx.RowTo[string], sql)
 		if err != nil {
 			return err
 		}

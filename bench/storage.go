@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
+
+	"ajo/internal/pg"
 )
 
 // table is what one table takes, with its indexes and its free space, and how many rows it has had
@@ -39,11 +41,7 @@ func (w *world) tables(ctx context.Context) (map[string]table, error) {
 	if err := patiently(ctx, w.pool, "VACUUM"); err != nil {
 		return nil, err
 	}
-	rows, err := w.pool.Query(ctx, tablesSQL)
-	if err != nil {
-		return nil, err
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[table])
+	all, err := pg.Collect(ctx, w.pool, pgx.RowToStructByPos[table], tablesSQL)
 	found := map[string]table{}
 	for _, t := range all {
 		found[t.Name] = t

@@ -29,14 +29,11 @@ var availableOfSQL = `SELECT b.account_id, ` + Available("false", "$2") + ` FROM
 
 // readAvailable reads what is available on accounts. Their balances must be locked.
 func readAvailable(ctx context.Context, tx pg.Tx, accounts []uuid.UUID, now time.Time) (map[uuid.UUID]money.Amount, error) {
-	rows, err := tx.Query(ctx, availableOfSQL, accounts, now)
-	if err != nil {
-		return nil, err
-	}
+	rows := pg.Rows(ctx, tx, availableOfSQL, accounts, now)
 	available := map[uuid.UUID]money.Amount{}
 	var account uuid.UUID
 	var sum money.Amount
-	_, err = pgx.ForEachRow(rows, []any{&account, &sum}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&account, &sum}, func() error {
 		available[account] = sum
 		return nil
 	})

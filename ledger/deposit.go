@@ -65,16 +65,13 @@ func readTiers(ctx context.Context, tx pg.Tx, now time.Time, credits []arrival) 
 	for i, c := range credits {
 		accounts[i], days[i] = c.account, clock.Day(c.entry.CreatedAt)
 	}
-	rows, err := tx.Query(ctx, tiersSQL, accounts, days, now)
-	if err != nil {
-		return nil, err
-	}
+	rows := pg.Rows(ctx, tx, tiersSQL, accounts, days, now)
 	out := map[uuid.UUID]*deposits{}
 	var account uuid.UUID
 	var day string
 	var x tier
 	var allowed money.Amount
-	_, err = pgx.ForEachRow(rows, []any{&account, &day, &x.Number, &x.Deposit, &x.Day, &x.Balance, &allowed}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&account, &day, &x.Number, &x.Deposit, &x.Day, &x.Balance, &allowed}, func() error {
 		if out[account] == nil {
 			out[account] = &deposits{x, map[string]*money.Amount{}}
 		}

@@ -222,14 +222,11 @@ func (b book) endHolds(ctx context.Context, tx pg.Tx, now time.Time) error {
 	if len(due) == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, endHoldsSQL, due, now, uuid.Nil)
-	if err != nil {
-		return err
-	}
+	rows := pg.Rows(ctx, tx, endHoldsSQL, due, now, uuid.Nil)
 	var id uuid.UUID
 	var held money.Amount
 	var until *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&id, &held, &until}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&id, &held, &until}, func() error {
 		b.totals[id].Held, b.totals[id].HeldUntil = held, until
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/clock"
 	"ajo/internal/money"
@@ -47,20 +48,14 @@ func ReadOverview(ctx context.Context, q pg.Querier, tenantID uuid.UUID, now tim
 	o := Overview{Currency: money.Currency}
 	today := now.In(clock.Lagos)
 	first := today.AddDate(0, 0, 1-days)
-	rows, err := q.Query(ctx, overviewSQL, tenantID, first.Format(time.DateOnly), today.Format(time.DateOnly))
-	if err != nil {
-		return o, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var d Day
-		if err := rows.Scan(&o.Balance, &o.Provisional, &o.NeedsReview.Count, &o.NeedsReview.Amount, &d.Date, &d.MoneyIn, &d.MoneyOut); err != nil {
-			return o, err
-		}
+	rows := pg.Rows(ctx, q, overviewSQL, tenantID, first.Format(time.DateOnly), today.Format(time.DateOnly))
+	var d Day
+	_, err := pgx.ForEachRow(rows, []any{&o.Balance, &o.Provisional, &o.NeedsReview.Count, &o.NeedsReview.Amount, &d.Date, &d.MoneyIn, &d.MoneyOut}, func() error {
 		o.MoneyIn, o.MoneyOut = o.MoneyIn.Add(d.MoneyIn), o.MoneyOut.Add(d.MoneyOut)
 		o.Days = append(o.Days, d)
-	}
-	return o, rows.Err()
+		return nil
+	})
+	return o, err
 }
 
 // overviewSQL is one statement, so that all figures are of one moment.

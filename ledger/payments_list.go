@@ -256,10 +256,7 @@ func EachPayment(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentF
 		args["begin"], args["end"] = begin, end
 		sql = paymentSQL + ofAccountSQL + paymentEnds + ofAccountOrder
 	}
-	rows, err := q.Query(ctx, sql, args)
-	if err != nil {
-		return err
-	}
+	rows := pg.Rows(ctx, q, sql, args)
 	defer rows.Close()
 	for n := 0; rows.Next(); n++ {
 		if n == limit {

@@ -97,10 +97,7 @@ func (o *overs) comeBack(ctx context.Context, tx pg.Tx, b book, now time.Time, c
 		ids[i] = c.entry.ID
 	}
 	held := map[uuid.UUID]PolicyHold{}
-	rows, err := tx.Query(ctx, lastHoldsSQL, ids)
-	if err != nil {
-		return nil, err
-	}
+	rows := pg.Rows(ctx, tx, lastHoldsSQL, ids)
 	var h PolicyHold
 	if _, err := pgx.ForEachRow(rows, []any{&h.EntryID, &h.Amount, &h.Source, &h.Reason}, func() error { held[h.EntryID] = h; return nil }); err != nil {
 		return nil, err

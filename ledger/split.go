@@ -268,10 +268,7 @@ const keptPartsSQL = `
 // taken back by the bank, and which of these were kept whole. They stay whole: a part of one may
 // have left, or stand against a debit, by now.
 func readKeptParts(ctx context.Context, q pg.Querier, credits []uuid.UUID) (kept map[keptPart]money.Amount, whole []uuid.UUID, err error) {
-	rows, err := q.Query(ctx, keptPartsSQL, credits)
-	if err != nil {
-		return nil, nil, err
-	}
+	rows := pg.Rows(ctx, q, keptPartsSQL, credits)
 	kept = map[keptPart]money.Amount{}
 	var of keptPart
 	var sum money.Amount

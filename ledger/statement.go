@@ -141,10 +141,7 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	if err != nil {
 		return Statement{}, err
 	}
-	rows, err := q.Query(ctx, sql, account, begin, r.Limit+1, end, f.from(), f.to(), f.Direction, f.Status)
-	if err != nil {
-		return Statement{}, err
-	}
+	rows := pg.Rows(ctx, q, sql, account, begin, r.Limit+1, end, f.from(), f.to(), f.Direction, f.Status)
 	var s Statement
 	lines := []Line{}
 	var n nullableLine
@@ -204,10 +201,7 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 	case n > limit:
 		return long
 	}
-	rows, err := q.Query(ctx, linesSQL, account, begin, limit+1, end, f.from(), f.to(), f.Direction, f.Status)
-	if err != nil {
-		return err
-	}
+	rows := pg.Rows(ctx, q, linesSQL, account, begin, limit+1, end, f.from(), f.to(), f.Direction, f.Status)
 	defer rows.Close()
 	for n := 0; rows.Next(); n++ {
 		if n == limit {

@@ -171,10 +171,7 @@ const trialSQL = `
 // since. It reads the balances and the sums by day, never the entries.
 func ReadTrialBalance(ctx context.Context, q pg.Querier, day string) (TrialBalance, error) {
 	b := TrialBalance{Day: day}
-	rows, err := q.Query(ctx, trialSQL, day)
-	if err != nil {
-		return b, err
-	}
+	rows := pg.Rows(ctx, q, trialSQL, day)
 	sums := map[string]money.Amount{}
 	var name string
 	var sum money.Amount

@@ -184,14 +184,10 @@ func (r *Report) begin(ctx context.Context, tx pg.Tx, reading Reading) (total in
 
 // Query runs one check: a query that returns (subject, detail) of each row that is wrong.
 func Query(ctx context.Context, q pg.Querier, check, sql string, args ...any) ([]Finding, error) {
-	rows, err := q.Query(ctx, sql+fmt.Sprintf(" LIMIT %d", maxFindings), args...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", check, err)
-	}
-	found, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Finding, error) {
+	found, err := pg.Collect(ctx, q, func(r pgx.CollectableRow) (Finding, error) {
 		f := Finding{Check: check}
 		return f, r.Scan(&f.Subject, &f.Detail)
-	})
+	}, sql+fmt.Sprintf(" LIMIT %d", maxFindings), args...)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", check, err)
 	}

@@ -36,32 +36,23 @@ const recordQuery = `
 	JOIN tenants t ON t.id = a.tenant_id
 	LEFT JOIN ledger_balances b ON b.account_id = a.id`
 
-func collectRecords(rows pgx.Rows, err error) ([]Record, error) {
-	if err != nil {
-		return nil, err
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Record, err error) {
-		return r, row.Scan(append([]any{&r.TenantName, &r.TenantEmail, &r.Balance, &r.ClosedAt, &r.LastError}, r.fields()...)...)
-	})
+func toRecord(row pgx.CollectableRow) (r Record, err error) {
+	return r, row.Scan(append([]any{&r.TenantName, &r.TenantEmail, &r.Balance, &r.ClosedAt, &r.LastError}, r.fields()...)...)
+}
+
+// ByNumber returns the accounts of all tenants that have, or had, a number at the bank, newest
+// first. [ErrNotFound] for none.
+func ByNumber(ctx context.Context, q pg.Querier, number string) ([]Record, error) {
+	found, err := pg.Collect(ctx, q, toRecord, recordQuery+` WHERE a.bank_account_number = $1 ORDER BY a.id DESC LIMIT 100`, number)
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
 	return found, err
 }
 
-// ByNumber returns the accounts of all tenants that have, or had, a number at the bank, newest
-// first. [ErrNotFound] for none.
-func ByNumber(ctx context.Context, q pg.Querier, number string) ([]Record, error) {
-	return collectRecords(q.Query(ctx, recordQuery+` WHERE a.bank_account_number = $1 ORDER BY a.id DESC LIMIT 100`, number))
-}
-
 // ByID returns an account of any tenant. [ErrNotFound].
 func ByID(ctx context.Context, q pg.Querier, id uuid.UUID) (Record, error) {
-	found, err := collectRecords(q.Query(ctx, recordQuery+` WHERE a.id = $1`, id))
-	if err != nil {
-		return Record{}, err
-	}
-	return found[0], nil
+	return pg.One(ctx, q, toRecord, ErrNotFound, recordQuery+` WHERE a.id = $1`, id)
 }
 
 // Closable returns the account that [CloseByHand] would close, with its refusals, and changes

@@ -8,6 +8,7 @@ import (
 
 	"ajo/internal/freeze"
 	"ajo/internal/money"
+	"ajo/internal/pg"
 	"ajo/ledger"
 )
 
@@ -49,16 +50,12 @@ func (s *Service) TenantBalance(ctx context.Context, tenantID uuid.UUID) (Funds,
 // is what the cover of payouts goes by (package transfer); an account that lacks cover lends
 // nothing to the others.
 func (s *Service) funds(ctx context.Context, of string, id uuid.UUID) (Funds, error) {
-	rows, err := s.Pool.Query(ctx, `
+	return pgx.CollectExactlyOneRow(pg.Rows(ctx, s.Pool, `
 		SELECT coalesce(sum(b.balance), 0),
 			coalesce(sum(greatest(`+ledger.Available("$3", "$2")+`, 0)) FILTER (WHERE NOT EXISTS (
 				SELECT FROM freezes f WHERE `+freeze.On("b.account_id", "b.tenant_id", "$2")+`)), 0),
 			coalesce(sum(b.provisional_credits), 0),
 			coalesce(sum(`+ledger.Kept("$2")+`), 0) + (SELECT coalesce(sum(CASE e.direction WHEN 'credit' THEN e.amount ELSE -e.amount END), 0) FROM ledger_entries e WHERE e.`+of+`
 				AND e.status = 'needs_review' AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)), $4
-		FROM ledger_balances b WHERE b.`+of, id, s.Clock.Now(), s.Provisional, money.Currency)
-	if err != nil {
-		return Funds{}, err
-	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Funds])
+		FROM ledger_balances b WHERE b.`+of, id, s.Clock.Now(), s.Provisional, money.Currency), pgx.RowToStructByPos[Funds])
 }

@@ -80,7 +80,7 @@ func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, a
 			ids[i], _ = uuid.Parse(r.AccountRef)
 		}
 	}
-	rows, err := q.Query(ctx, `
+	rows := pg.Rows(ctx, q, `
 		SELECT r.n, `+conditions+`, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)
 		CROSS JOIN LATERAL (
 			SELECT `+columns+` FROM (
@@ -89,9 +89,6 @@ func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, a
 			WHERE a.status <> 'provisioning'
 			ORDER BY a.account_ref = r.ref DESC LIMIT 1) AS found`,
 		append([]any{tenants, texts, ids}, args...)...)
-	if err != nil {
-		return nil, err
-	}
 	out := make([]Payer, len(refs))
 	defer rows.Close()
 	for rows.Next() {

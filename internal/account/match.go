@@ -93,16 +93,13 @@ func TenantsOf(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID,
 		ids[i], _ = uuid.Parse(a.Ref)
 		numbers[i] = a.Number
 	}
-	rows, err := q.Query(ctx, `
+	rows := pg.Rows(ctx, q, `
 		SELECT id, coalesce(bank_account_number, ''), tenant_id FROM accounts WHERE id = ANY($1)
 		UNION ALL SELECT id, bank_account_number, tenant_id FROM accounts WHERE bank_account_number = ANY($2)`, ids, numbers)
-	if err != nil {
-		return nil, err
-	}
 	byID, byNumber := map[uuid.UUID]uuid.UUID{}, map[string]uuid.UUID{}
 	var id, tenant uuid.UUID
 	var number string
-	_, err = pgx.ForEachRow(rows, []any{&id, &number, &tenant}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&id, &number, &tenant}, func() error {
 		byID[id], byNumber[number] = tenant, tenant
 		return nil
 	})
@@ -138,16 +135,13 @@ func resolve(ctx context.Context, q pg.Querier, aliases []Alias) ([]uuid.UUID, [
 		own[i], _ = uuid.Parse(a.Ref)
 		numbers[i] = a.Number
 	}
-	rows, err := q.Query(ctx, `
+	rows := pg.Rows(ctx, q, `
 		SELECT a.id, a.bank_account_number FROM accounts a WHERE a.id = ANY($1) AND a.status <> 'provisioning'
 		UNION SELECT a.id, a.bank_account_number FROM accounts a WHERE a.bank_account_number = ANY($2) AND a.status <> 'provisioning'`, own, numbers)
-	if err != nil {
-		return nil, nil, err
-	}
 	exists, byNumber := map[uuid.UUID]bool{}, map[string][]uuid.UUID{}
 	var id uuid.UUID
 	var number string
-	if _, err = pgx.ForEachRow(rows, []any{&id, &number}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&id, &number}, func() error {
 		exists[id] = true
 		byNumber[number] = append(byNumber[number], id)
 		return nil
@@ -243,11 +237,8 @@ func holderOf(holders []holder, at time.Time) uuid.UUID {
 
 // resolveRefs matches the aliases that neither id nor number found to the tenants' own references.
 func resolveRefs(ctx context.Context, q pg.Querier, aliases []Alias, refs []string, found []uuid.UUID, ambiguous []bool) error {
-	rows, err := q.Query(ctx, `
+	rows := pg.Rows(ctx, q, `
 		SELECT account_ref, count(*), min(id::text)::uuid FROM accounts WHERE account_ref = ANY($1) AND status <> 'provisioning' GROUP BY account_ref`, refs)
-	if err != nil {
-		return err
-	}
 	type candidates struct {
 		count int
 		id    uuid.UUID
@@ -255,7 +246,7 @@ func resolveRefs(ctx context.Context, q pg.Querier, aliases []Alias, refs []stri
 	byRef := map[string]candidates{}
 	var ref string
 	var c candidates
-	if _, err = pgx.ForEachRow(rows, []any{&ref, &c.count, &c.id}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&ref, &c.count, &c.id}, func() error {
 		byRef[ref] = c
 		return nil
 	}); err != nil {

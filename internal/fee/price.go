@@ -153,13 +153,10 @@ func Read(ctx context.Context, q pg.Querier, at time.Time, on On, tenants []uuid
 		return out, nil
 	}
 	slices.SortFunc(tenants, pg.CompareIDs)
-	rows, err := q.Query(ctx, standingSQL, slices.Compact(tenants), on, at)
-	if err != nil {
-		return nil, err
-	}
+	rows := pg.Rows(ctx, q, standingSQL, slices.Compact(tenants), on, at)
 	var tenant uuid.UUID
 	var s Standing
-	_, err = pgx.ForEachRow(rows, []any{&tenant, &s.ID, &s.TenantID, &s.Percent, &s.Flat, &s.Minimum, &s.Cap, &s.ValidFrom, &s.VAT}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&tenant, &s.ID, &s.TenantID, &s.Percent, &s.Flat, &s.Minimum, &s.Cap, &s.ValidFrom, &s.VAT}, func() error {
 		s.On = on
 		out[tenant] = s
 		return nil

@@ -63,10 +63,7 @@ func Begin(ctx context.Context, tx pg.Tx, now time.Time, payers []Payer) (*Count
 	if _, err := tx.Exec(ctx, openSQL, columns...); err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, lockSQL, columns[:3]...)
-	if err != nil {
-		return nil, err
-	}
+	rows := pg.Rows(ctx, tx, lockSQL, columns[:3]...)
 	var subject uuid.UUID
 	var paid money.Amount
 	if _, err := pgx.ForEachRow(rows, []any{&subject, &paid}, func() error {
@@ -75,12 +72,10 @@ func Begin(ctx context.Context, tx pg.Tx, now time.Time, payers []Payer) (*Count
 	}); err != nil {
 		return nil, err
 	}
-	if rows, err = tx.Query(ctx, limitsSQL, tenants, now); err != nil {
-		return nil, err
-	}
+	rows = pg.Rows(ctx, tx, limitsSQL, tenants, now)
 	var tenant uuid.UUID
 	var l Payouts
-	_, err = pgx.ForEachRow(rows, []any{&tenant, &l.MaxTransfer, &l.MaxAccountDay, &l.MaxTenantDay}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&tenant, &l.MaxTransfer, &l.MaxAccountDay, &l.MaxTenantDay}, func() error {
 		c.limits[tenant] = l
 		return nil
 	})

@@ -60,11 +60,8 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 	if len(ids) == 0 {
 		return out, nil
 	}
-	rows, err := s.Pool.Query(ctx, `
+	rows := pg.Rows(ctx, s.Pool, `
 		SELECT e.provider_txn_ref, e.id, e.status, e.category, e.error_message, coalesce(e.amount, 0), coalesce(e.fee, 0), `+returnedBy+` FROM `+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
-	if err != nil {
-		return nil, err
-	}
 	var k Known
 	var ref string
 	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.EventID, &k.Status, &k.Category, &k.Problem, &k.Amount, &k.Fee, &k.ReturnedBy}, func() error {
@@ -90,14 +87,11 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 // EntriesBetween calls note for each entry of a payment that was made from (inclusive) to
 // (exclusive), by the event's own time.
 func (s *Service) EntriesBetween(ctx context.Context, from, to time.Time, note func(Entry)) error {
-	rows, err := s.Pool.Query(ctx, `
+	rows := pg.Rows(ctx, s.Pool, `
 		SELECT `+entryColumns+` FROM inbound_events e
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
 		JOIN accounts a ON a.id = l.account_id
 		WHERE e.occurred_at >= $1 AND e.occurred_at < $2 AND e.status = 'processed'`, from, to)
-	if err != nil {
-		return err
-	}
 	defer rows.Close()
 	for rows.Next() {
 		e, err := pgx.RowToStructByPos[Entry](rows)

@@ -65,13 +65,10 @@ func (s *Service) holdRepeats(ctx context.Context, tx pg.Tx, events []*posting) 
 	if len(rows) == 0 {
 		return nil
 	}
-	found, err := tx.Query(ctx, heldBackSQL, pg.Columns(rows, AlikeWithin)...)
-	if err != nil {
-		return err
-	}
+	found := pg.Rows(ctx, tx, heldBackSQL, pg.Columns(rows, AlikeWithin)...)
 	var id, other uuid.UUID
 	var ref string
-	_, err = pgx.ForEachRow(found, []any{&id, &other, &ref}, func() error {
+	_, err := pgx.ForEachRow(found, []any{&id, &other, &ref}, func() error {
 		e := byID[id]
 		e.result.LookAlike = new(other)
 		e.decided(CategoryProcessingError, LookAlike{EventID: other, TxnRef: ref}.Why())

@@ -125,10 +125,6 @@ func OrNull(t time.Time) *time.Time {
 
 // One runs a query for one row and returns it, or the error none if there is no row.
 func One[T any](ctx context.Context, q Querier, row pgx.RowToFunc[T], none error, sql string, args ...any) (v T, err error) {
-	rows, err := q.Query(ctx, sql, args...)
-	if err != nil {
-		return v, err
-	}
-	v, err = pgx.CollectExactlyOneRow(rows, row)
+	v, err = pgx.CollectExactlyOneRow(Rows(ctx, q, sql, args...), row)
 	return v, OrNone(err, none)
 }

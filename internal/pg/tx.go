@@ -177,11 +177,15 @@ func runHook(ctx context.Context, hook func(context.Context)) {
 	hook(ctx)
 }
 
+// Rows runs a query. If it fails, whatever reads the rows returns the error, as [pgx.ForEachRow]
+// does.
+func Rows(ctx context.Context, q Querier, sql string, args ...any) pgx.Rows {
+	rows, _ := q.Query(ctx, sql, args...) // rows have the error too
+	return rows
+}
+
 // Collect runs a query and returns its rows.
 func Collect[T any](ctx context.Context, q Querier, row pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	rows, err := q.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := q.Query(ctx, sql, args...) // as in Rows
 	return pgx.CollectRows(rows, row)
 }

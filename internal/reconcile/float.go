@@ -10,6 +10,7 @@ import (
 	"ajo/internal/compact"
 	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 )
 
@@ -81,12 +82,9 @@ func (r *comparison) explain(ctx context.Context, at time.Time) (list []Explanat
 		}
 	}
 	sum = money.Zero
-	rows, err := r.pool.Query(ctx, `
+	rows := pg.Rows(ctx, r.pool, `
 		SELECT ref, exception, effect FROM reconcile_items
 		WHERE (effect <> 0 OR exception ->> 'kind' = $2) AND (since IS NULL OR since <= $1) ORDER BY kind, ref`, at, string(PayoutFeeUnknown))
-	if err != nil {
-		return nil, sum, err
-	}
 	var ref string
 	var x *Exception
 	var effect money.Amount
@@ -105,14 +103,11 @@ func (r *comparison) explain(ctx context.Context, at time.Time) (list []Explanat
 // newestWallet finds the newest event, by the bank's time, that carries the wallet's balance; zero:
 // none has come.
 func (r *comparison) newestWallet(ctx context.Context) (newest walletAt, err error) {
-	rows, err := r.pool.Query(ctx, `
+	rows := pg.Rows(ctx, r.pool, `
 		SELECT e.id, e.occurred_at, b.body
 		FROM (SELECT id, occurred_at FROM inbound_events WHERE authentic AND source = 'webhook' ORDER BY id DESC LIMIT $1) e
 		JOIN event_bodies b ON b.event_id = ANY(ARRAY[e.id])
 		ORDER BY e.id DESC`, newestEvents)
-	if err != nil {
-		return newest, err
-	}
 	var id uuid.UUID
 	var at time.Time
 	var body []byte

@@ -51,15 +51,11 @@ type item struct {
 
 // loadItems reads what earlier runs have left open.
 func (r *comparison) loadItems(ctx context.Context) error {
-	rows, err := r.pool.Query(ctx, `
-		SELECT kind, ref, exception, effect, since, found_at, due_at, dismissed_at IS NOT NULL FROM reconcile_items ORDER BY due_at LIMIT $1`, maxItems)
-	if err != nil {
-		return err
-	}
-	r.open, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*item, error) {
+	var err error
+	r.open, err = pg.Collect(ctx, r.pool, func(row pgx.CollectableRow) (*item, error) {
 		var it item
 		return &it, row.Scan(&it.kind, &it.ref, &it.exception, &it.effect, &it.since, &it.foundAt, &it.dueAt, &it.dismissed)
-	})
+	}, `SELECT kind, ref, exception, effect, since, found_at, due_at, dismissed_at IS NOT NULL FROM reconcile_items ORDER BY due_at LIMIT $1`, maxItems)
 	for _, it := range r.open {
 		r.before[it.subject] = it
 	}

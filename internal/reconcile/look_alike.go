@@ -77,10 +77,7 @@ func (s *Service) lookAlikes(ctx context.Context, list []posting, note func(i in
 	accounts := map[string][]uuid.UUID{}
 	var number string
 	var account uuid.UUID
-	found, err := s.pool.Query(ctx, `SELECT bank_account_number, id FROM accounts WHERE bank_account_number = ANY($1) AND bank_account_number <> ''`, numbers)
-	if err != nil {
-		return err
-	}
+	found := pg.Rows(ctx, s.pool, `SELECT bank_account_number, id FROM accounts WHERE bank_account_number = ANY($1) AND bank_account_number <> ''`, numbers)
 	if _, err := pgx.ForEachRow(found, []any{&number, &account}, func() error {
 		accounts[number] = append(accounts[number], account)
 		return nil
@@ -106,11 +103,8 @@ func (s *Service) lookAlikes(ctx context.Context, list []posting, note func(i in
 	}
 	var e likeness
 	var o alike
-	found, err = s.pool.Query(ctx, lookAlikesSQL, pg.Columns(rows, first.Add(-payment.AlikeWithin), last.Add(payment.AlikeWithin))...)
-	if err != nil {
-		return err
-	}
-	_, err = pgx.ForEachRow(found, []any{&o.EventID, &o.TxnRef, &o.at, &e.Session, &e.Amount, &e.Account, &e.Number, &e.Alias, &o.reversed}, func() error {
+	found = pg.Rows(ctx, s.pool, lookAlikesSQL, pg.Columns(rows, first.Add(-payment.AlikeWithin), last.Add(payment.AlikeWithin))...)
+	_, err := pgx.ForEachRow(found, []any{&o.EventID, &o.TxnRef, &o.at, &e.Session, &e.Amount, &e.Account, &e.Number, &e.Alias, &o.reversed}, func() error {
 		for _, k := range e.keys() {
 			for _, i := range places[k] {
 				m := rows[i]
@@ -351,16 +345,13 @@ func (r *comparison) nameLookAlike(ref string, event uuid.UUID, why string, effe
 // nameHeld reports the events that posting held back, and about which this run has not come to a
 // conclusion.
 func (r *comparison) nameHeld(ctx context.Context, _ *slice) error {
-	rows, err := r.pool.Query(ctx, `
+	rows := pg.Rows(ctx, r.pool, `
 		SELECT id, provider_txn_ref, error_message, alias_number, amount, fee, occurred_at FROM inbound_events
 		WHERE unposted AND look_alike_of IS NOT NULL ORDER BY id LIMIT $1`, maxItems)
-	if err != nil {
-		return err
-	}
 	var id uuid.UUID
 	var ref, why string
 	var x Exception
-	if _, err = pgx.ForEachRow(rows, []any{&id, &ref, &why, &x.AccountNumber, &x.BooksAmount, &x.BooksFee, &x.At}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&id, &ref, &why, &x.AccountNumber, &x.BooksAmount, &x.BooksFee, &x.At}, func() error {
 		if ref != "" && !r.judged(subject{aboutPayment, ref}) {
 			r.nameLookAlike(ref, id, why, money.Zero, x)
 		}

@@ -305,10 +305,7 @@ func (t *transferRow) conflictsWith(s provider.Status) bool {
 // readPayouts adds up the transfers that were submitted in a slice, and asks the bank about those
 // that its list lacks.
 func (r *comparison) readPayouts(ctx context.Context, s *slice) error {
-	rows, err := r.pool.Query(ctx, `SELECT `+payoutColumns+` FROM transfers WHERE submitted_at >= $1 AND submitted_at < $2`, s.from, s.to)
-	if err != nil {
-		return err
-	}
+	rows := pg.Rows(ctx, r.pool, `SELECT `+payoutColumns+` FROM transfers WHERE submitted_at >= $1 AND submitted_at < $2`, s.from, s.to)
 	var absent []transferRow
 	var t transferRow
 	if _, err := pgx.ForEachRow(rows, t.fields(), func() error {

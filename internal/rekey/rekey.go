@@ -203,13 +203,9 @@ func (s *Service) walk(ctx context.Context, c Column, head int, fn func(context.
 	sql := fmt.Sprintf(`SELECT id, %s FROM %s WHERE id > $1 ORDER BY id LIMIT $2`, value, pgx.Identifier{c.Table}.Sanitize())
 	after := uuid.Nil
 	for {
-		found, err := s.Pool.Query(ctx, sql, after, s.Batch)
-		if err != nil {
-			return fmt.Errorf("%s: %w", c, err)
-		}
-		rows, err := pgx.CollectRows(found, func(r pgx.CollectableRow) (out row, err error) {
+		rows, err := pg.Collect(ctx, s.Pool, func(r pgx.CollectableRow) (out row, err error) {
 			return out, r.Scan(&out.id, &out.value)
-		})
+		}, sql, after, s.Batch)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c, err)
 		}

@@ -90,13 +90,13 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).Adopt Payout",
 		"(*ajo/internal/transfer.Service).askedByHand Payout",
 		"(*ajo/internal/reconcile.comparison).askRecord Payout",
-		"(*ajo/internal/reconcile.Service).lookAlikes Query",
-		"(*ajo/internal/rekey.Service).walk Query",
+		"(*ajo/internal/reconcile.Service).lookAlikes Rows",
+		"(*ajo/internal/rekey.Service).walk Collect",
 		"(*ajo/internal/transfer.BankList).newest Banks",
 		"(*ajo/internal/transfer.Service).Lookup Lookup",
 		"ajo/cmd/ajo.askHealth Do",
 		"ajo/internal/app.waitFor QueryRow",
-		"(*ajo/internal/account.Service).funds Query",
+		"(*ajo/internal/account.Service).funds Rows",
 		"(*ajo/internal/fee.Prices).Quote Read",
 		"(*ajo/internal/fee.Prices).Standing Read",
 		"(*ajo/internal/payment.Service).PlanAssign find",
@@ -480,7 +480,7 @@ func (l *loader) writesBy(info *types.Info, call *ast.CallExpr, by string) bool 
 
 // statements are the functions that run a statement of the caller's, and its place among the
 // arguments.
-var statements = map[string]int{"ajo/internal/pg.Collect": 3, "ajo/internal/pg.One": 4, "(ajo/internal/pg.List[T]).Page": 3, "(ajo/internal/pg.List[T]).Filtered": 4}
+var statements = map[string]int{"ajo/internal/pg.Rows": 2, "ajo/internal/pg.Collect": 3, "ajo/internal/pg.One": 4, "(ajo/internal/pg.List[T]).Page": 3, "(ajo/internal/pg.List[T]).Filtered": 4}
 
 var (
 	lockSQL  = regexp.MustCompile(`(?i)\bFOR\s+(NO\s+KEY\s+)?UPDATE\b`)

@@ -142,13 +142,10 @@ var (
 
 // firstColumns are the first columns, or expressions, of the indexes.
 func firstColumns(ctx context.Context, q pg.Querier) (map[string]string, error) {
-	rows, err := q.Query(ctx, `SELECT c.relname, pg_get_indexdef(c.oid, 1, true) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid`)
-	if err != nil {
-		return nil, err
-	}
+	rows := pg.Rows(ctx, q, `SELECT c.relname, pg_get_indexdef(c.oid, 1, true) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid`)
 	first := map[string]string{}
 	var index, column string
-	_, err = pgx.ForEachRow(rows, []any{&index, &column}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&index, &column}, func() error {
 		first[index] = column
 		return nil
 	})

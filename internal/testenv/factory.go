@@ -100,12 +100,10 @@ func Value[T any](e *Env, sql string, args ...any) T {
 // Map reads the rows of a query of two columns, the second by the first.
 func Map[K comparable, V any](e *Env, sql string, args ...any) map[K]V {
 	e.T.Helper()
-	rows, err := e.Pool.Query(context.Background(), sql, args...)
-	must(e.T, err)
 	m := map[K]V{}
 	var k K
 	var v V
-	_, err = pgx.ForEachRow(rows, []any{&k, &v}, func() error {
+	_, err := pgx.ForEachRow(pg.Rows(context.Background(), e.Pool, sql, args...), []any{&k, &v}, func() error {
 		m[k] = v
 		return nil
 	})

@@ -56,11 +56,7 @@ func (e *Env) explain(setting, sql string, args ...any) (plan string) {
 }
 
 func explained(ctx context.Context, tx pg.Tx, sql string, args ...any) (string, error) {
-	rows, err := tx.Query(ctx, "EXPLAIN "+sql, args...)
-	if err != nil {
-		return "", err
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	lines, err := pg.Collect(ctx, tx, pgx.RowTo[string], "EXPLAIN "+sql, args...)
 	return strings.Join(lines, "\n"), err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/compact"
+	"ajo/internal/pg"
 )
 
 // Subscribe subscribes a tenant to events, as an array in Postgres' notation, at a URL of its own.
@@ -41,11 +42,7 @@ type Delivery struct{ EventType, URL, Body string }
 // Delivered lists the deliveries that meet a condition, in the order in which they were made.
 func (e *Env) Delivered(where string, args ...any) []Delivery {
 	e.T.Helper()
-	rows, err := e.Pool.Query(context.Background(), `SELECT event_type, callback_url, transaction_group_id, body FROM deliveries WHERE `+where+` ORDER BY id`, args...)
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Delivery, err error) {
+	found, err := pg.Collect(context.Background(), e.Pool, func(row pgx.CollectableRow) (d Delivery, err error) {
 		var group uuid.UUID
 		var stored []byte
 		if err = row.Scan(&d.EventType, &d.URL, &group, &stored); err != nil {
@@ -54,10 +51,8 @@ func (e *Env) Delivered(where string, args ...any) []Delivery {
 		body, err := compact.FullDelivery(d.EventType, group, stored)
 		d.Body = string(body)
 		return d, err
-	})
-	if err != nil {
-		e.T.Fatal(err)
-	}
+	}, `SELECT event_type, callback_url, transaction_group_id, body FROM deliveries WHERE `+where+` ORDER BY id`, args...)
+	must(e.T, err)
 	return found
 }
 

@@ -80,32 +80,26 @@ func readPolicies(ctx context.Context, tx pg.Tx, candidates []*acceptance) (map[
 	if len(tenants) == 0 {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, `
+	rows := pg.Rows(ctx, tx, `
 		SELECT id, payout_approvals, approve_above, approve_day_above, approval_hook, beneficiary_wait FROM tenants WHERE id = ANY($1) AND payout_approvals > 0`, tenants)
-	if err != nil {
-		return nil, err
-	}
 	policies := map[uuid.UUID]policy{}
 	var id uuid.UUID
 	var p policy
 	var hours int
-	if _, err = pgx.ForEachRow(rows, []any{&id, &p.needs, &p.above, &p.dayAbove, &p.hook, &hours}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&id, &p.needs, &p.above, &p.dayAbove, &p.hook, &hours}, func() error {
 		p.wait, p.saved = time.Duration(hours)*time.Hour, map[[2]string]savedAccount{}
 		policies[id] = p
 		return nil
 	}); err != nil {
 		return nil, err
 	}
-	rows, err = tx.Query(ctx, `
+	rows = pg.Rows(ctx, tx, `
 		SELECT n.tenant_id, n.bank_code, n.account_number, n.exempt, n.saved_at FROM unnest($1::uuid[], $2::text[], $3::text[]) AS c (tenant, bank, number)
 		JOIN beneficiaries n ON n.tenant_id = ANY(ARRAY[c.tenant]) AND n.bank_code = ANY(ARRAY[c.bank]) AND n.account_number = ANY(ARRAY[c.number]) AND n.removed_at IS NULL`,
 		tenants, banks, accounts)
-	if err != nil {
-		return nil, err
-	}
 	var account [2]string
 	var b savedAccount
-	_, err = pgx.ForEachRow(rows, []any{&id, &account[0], &account[1], &b.exempt, &b.at}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&id, &account[0], &account[1], &b.exempt, &b.at}, func() error {
 		if p, ok := policies[id]; ok {
 			p.saved[account] = b
 		}

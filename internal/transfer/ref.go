@@ -70,15 +70,12 @@ func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, c
 	if len(of) == 0 {
 		return candidates, nil
 	}
-	rows, err := tx.Query(ctx, repeatsSQL, slices.Collect(maps.Keys(of)))
-	if err != nil {
-		return nil, err
-	}
+	rows := pg.Rows(ctx, tx, repeatsSQL, slices.Collect(maps.Keys(of)))
 	repeated := map[*acceptance]bool{}
 	var ref, bankCode, accountNumber string
 	var amount money.Amount
 	var at time.Time
-	_, err = pgx.ForEachRow(rows, []any{&ref, &amount, &bankCode, &accountNumber, &at}, func() (err error) {
+	_, err := pgx.ForEachRow(rows, []any{&ref, &amount, &bankCode, &accountNumber, &at}, func() (err error) {
 		c := of[ref]
 		switch {
 		case now.Sub(at) > idempotency.Keep:

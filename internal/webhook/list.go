@@ -192,15 +192,11 @@ const attemptsSQL = `
 // Attempts returns the delivery's attempts, the last one first, at most a hundred. The caller has
 // checked that the delivery may be shown.
 func (s *Service) Attempts(ctx context.Context, id uuid.UUID) ([]Attempt, error) {
-	rows, err := s.pool.Query(ctx, attemptsSQL, id, maxAttempts)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Attempt, error) {
+	return pg.Collect(ctx, s.pool, func(row pgx.CollectableRow) (Attempt, error) {
 		var a Attempt
 		var ms int64
 		err := row.Scan(&a.Number, &a.StartedAt, &ms, &a.StatusCode, &a.Error, &a.Body)
 		a.Duration = time.Duration(ms) * time.Millisecond
 		return a, err
-	})
+	}, attemptsSQL, id, maxAttempts)
 }

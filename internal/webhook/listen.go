@@ -106,14 +106,10 @@ func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wa
 
 // readFeed reads the events of the tenant's feed after seq, and returns the seq of the last one.
 func (s *Service) readFeed(ctx context.Context, tenant uuid.UUID, seq int64) ([]FeedEvent, int64, error) {
-	rows, err := s.pool.Query(ctx, `
+	found, err := pg.Collect(ctx, s.pool, func(row pgx.CollectableRow) (h FeedEvent, err error) {
+		return h, row.Scan(&h.ID, &h.EventType, &h.CreatedAt, &h.Body, &seq)
+	}, `
 		SELECT id, event_type, created_at, convert_from(body, 'UTF8'), seq FROM listen_events
 		WHERE tenant_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, tenant, seq, listenMax)
-	if err != nil {
-		return nil, seq, err
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h FeedEvent, err error) {
-		return h, row.Scan(&h.ID, &h.EventType, &h.CreatedAt, &h.Body, &seq)
-	})
 	return found, seq, err
 }

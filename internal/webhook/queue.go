@@ -172,12 +172,6 @@ func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery)
 	for i, e := range events {
 		accounts[i] = e.AccountID
 	}
-	rows, err := tx.Query(ctx, `
-		SELECT a.id, a.tenant_id, a.account_ref, coalesce(nullif(a.callback_url, ''), t.webhook_url), t.webhook_events, t.webhook_endpoints > 0 OR t.event_log, t.listening_until
-		FROM accounts a JOIN tenants t ON t.id = a.tenant_id WHERE a.id = ANY($1)`, accounts)
-	if err != nil {
-		return nil, err
-	}
 	type listener struct {
 		ID, TenantID    uuid.UUID
 		AccountRef, URL string
@@ -185,7 +179,9 @@ func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery)
 		FanOut          bool
 		Until           *time.Time
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[listener])
+	found, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[listener], `
+		SELECT a.id, a.tenant_id, a.account_ref, coalesce(nullif(a.callback_url, ''), t.webhook_url), t.webhook_events, t.webhook_endpoints > 0 OR t.event_log, t.listening_until
+		FROM accounts a JOIN tenants t ON t.id = a.tenant_id WHERE a.id = ANY($1)`, accounts)
 	if err != nil {
 		return nil, err
 	}

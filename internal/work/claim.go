@@ -55,13 +55,10 @@ const (
 // Due claims those of the given items that are due and not leased. It writes and locks nothing:
 // others may claim the same items, and one of them records a result.
 func Due(ctx context.Context, q pg.Querier, kind Kind, now time.Time, ids []uuid.UUID) (map[uuid.UUID]Claim, error) {
-	rows, err := q.Query(ctx, dueSQL, string(kind), slices.Compact(sorted(ids)), now)
-	if err != nil {
-		return nil, err
-	}
+	rows := pg.Rows(ctx, q, dueSQL, string(kind), slices.Compact(sorted(ids)), now)
 	claims := make(map[uuid.UUID]Claim, len(ids))
 	var c Claim
-	_, err = pgx.ForEachRow(rows, []any{&c.ID, &c.Version, &c.DueAt}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&c.ID, &c.Version, &c.DueAt}, func() error {
 		claims[c.ID] = c
 		return nil
 	})
@@ -72,11 +69,7 @@ func Due(ctx context.Context, q pg.Querier, kind Kind, now time.Time, ids []uuid
 // work that is done in this transaction. Another transaction that takes one of them waits for the
 // end of this one, and gets it only if this one is rolled back.
 func Take(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids []uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := tx.Query(ctx, takeSQL, string(kind), slices.Compact(sorted(ids)), now)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	return pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], takeSQL, string(kind), slices.Compact(sorted(ids)), now)
 }
 
 // Lease leases the items of claims until the given time, for work that calls a third party: nobody
@@ -86,14 +79,11 @@ func Take(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids []uuid.UU
 func Lease(ctx context.Context, q pg.Querier, kind Kind, until time.Time, claims []Claim) ([]*Claim, error) {
 	ordered := inOrder(claims)
 	ids, versions := split(ordered)
-	rows, err := q.Query(ctx, leaseSQL, string(kind), ids, versions, until)
-	if err != nil {
-		return nil, err
-	}
+	rows := pg.Rows(ctx, q, leaseSQL, string(kind), ids, versions, until)
 	leased := make(map[int64]*Claim, len(claims)) // matched by the version that was claimed
 	var n int
 	var version int64
-	_, err = pgx.ForEachRow(rows, []any{&n, &version}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&n, &version}, func() error {
 		c := ordered[n-1]
 		leased[c.Version] = &Claim{c.ID, version, c.DueAt, until}
 		return nil
@@ -148,13 +138,10 @@ func Finish(ctx context.Context, tx pg.Tx, kind Kind, outcomes []Outcome) (held 
 	laterIDs, laterVersions := split(later)
 	stood := make(map[int64]*time.Time, len(outcomes)) // when an expedited item is due
 	given := func(sql string, args ...any) error {
-		rows, err := tx.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
+		rows := pg.Rows(ctx, tx, sql, args...)
 		var version int64
 		var at *time.Time
-		_, err = pgx.ForEachRow(rows, []any{&version, &at}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&version, &at}, func() error {
 			stood[version], at = at, nil
 			return nil
 		})

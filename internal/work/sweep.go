@@ -63,13 +63,10 @@ func InTurn(ctx context.Context, pool *pg.Pool, now time.Time, s Span, read, sha
 		if _, err := tx.Exec(ctx, inTurnSettings); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, inTurnSQL, string(s.Kind), s.After, s.ID, s.Before, now, read, share)
-		if err != nil {
-			return err
-		}
+		rows := pg.Rows(ctx, tx, inTurnSQL, string(s.Kind), s.After, s.ID, s.Before, now, read, share)
 		var m Item
 		var listed, end bool
-		_, err = pgx.ForEachRow(rows, []any{&m.Kind, &m.ID, &m.TenantID, &m.DueAt, &m.Traceparent, &listed, &end}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&m.Kind, &m.ID, &m.TenantID, &m.DueAt, &m.Traceparent, &listed, &end}, func() error {
 			if end {
 				last = new(m)
 			}
@@ -104,14 +101,11 @@ const oldestSQL = `
 // Oldest returns, for each kind, when its oldest unleased item became due; a kind without one is
 // missing.
 func Oldest(ctx context.Context, q pg.Querier, now time.Time) (map[Kind]time.Time, error) {
-	rows, err := q.Query(ctx, oldestSQL, Kinds, now)
-	if err != nil {
-		return nil, err
-	}
+	rows := pg.Rows(ctx, q, oldestSQL, Kinds, now)
 	oldest := map[Kind]time.Time{}
 	var k Kind
 	var at time.Time
-	_, err = pgx.ForEachRow(rows, []any{&k, &at}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&k, &at}, func() error {
 		oldest[k] = at
 		return nil
 	})

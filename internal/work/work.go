@@ -99,14 +99,10 @@ const expediteSQL = `
 // result ([Finish]), since that result may be older than the reason for expediting. It returns the
 // ids that have an item.
 func Expedite(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids ...uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := tx.Query(ctx, expediteSQL, string(kind), sorted(ids), now)
-	if err != nil {
-		return nil, err
-	}
-	items, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (Item, error) {
+	items, err := pg.Collect(ctx, tx, func(r pgx.CollectableRow) (Item, error) {
 		m := Item{Kind: kind, DueAt: now}
 		return m, r.Scan(&m.ID, &m.TenantID, &m.Traceparent)
-	})
+	}, expediteSQL, string(kind), sorted(ids), now)
 	if err != nil {
 		return nil, err
 	}
