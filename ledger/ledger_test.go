@@ -124,9 +124,7 @@ func TestNobodyWaitsForTheDays(t *testing.T) {
 			return post(other, second)
 		})
 	}))
-	found, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.Empty(t, found)
+	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 }
 
 // Entries of many tenants and days leave the balance in one transaction, and those of other
@@ -193,9 +191,7 @@ func TestMovesOfManyDaysDoNotDeadlock(t *testing.T) {
 		pool.Close() // and with that the server counts what it saw
 	}
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`))
-	found, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.Empty(t, found)
+	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 }
 
 func (b *books) move(e ledger.Entry, ev ledger.Event) ledger.Moved {
@@ -228,9 +224,7 @@ func (b *books) balance() string {
 
 func (b *books) verify() {
 	b.T.Helper()
-	findings, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(b.T, err)
-	require.Empty(b.T, findings)
+	testenv.FindsNothing(b.T, b.Pool, ledger.Verify)
 	require.Empty(b.T, testenv.Value[[]string](b.Env, `
 		SELECT coalesce(array_agg(direction || ' ' || status || ' ' || amount), '{}') FROM ledger_entries
 		WHERE (confirmed_at IS NOT NULL) <> (direction = 'credit' AND kind = '' AND reversal_of IS NULL AND status = 'confirmed') AND NOT (status = 'reversed' AND direction = 'credit')`), "the time of the confirmation is of credits alone")

@@ -151,9 +151,7 @@ func (b *bundle) ended(payments int) {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`) == payments &&
 			testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'delivered'`) == payments
 	})
-	findings, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(b.T, err)
-	require.Empty(b.T, findings)
+	testenv.FindsNothing(b.T, b.Pool, ledger.Verify)
 }
 
 // Nothing is enqueued: the sweep finds every stage by itself.

@@ -251,9 +251,7 @@ func (o *ops) tx(fn func(pg.Tx) error) {
 // booksAgree checks the whole book.
 func (o *ops) booksAgree() {
 	o.T.Helper()
-	findings, err := ledger.Verify(o.ctx, o.Pool)
-	require.NoError(o.T, err)
-	require.Empty(o.T, findings)
+	testenv.FindsNothing(o.T, o.Pool, ledger.Verify)
 }
 
 // Every command that changes something, with its arguments; none must do anything unasked or

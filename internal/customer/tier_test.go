@@ -69,9 +69,7 @@ func TestAHigherTierReleases(t *testing.T) {
 				require.Equal(t, "0.00", held())
 			}
 			require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM holds WHERE status = 'released'`))
-			found, err := ledger.Verify(b.ctx, b.Pool)
-			require.NoError(t, err)
-			require.Empty(t, found)
+			testenv.FindsNothing(t, b.Pool, ledger.Verify)
 		})
 	}
 }

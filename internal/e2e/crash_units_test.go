@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -179,9 +178,7 @@ func (c *crash) checkCredits(int) {
 		require.Equal(c.t, c.deliveries*len(c.bank.Transactions()), c.count(`SELECT count(*) FROM deliveries WHERE status = 'delivered'`))
 	}
 	require.Zero(c.t, c.count(`SELECT count(*) FROM inbound_events WHERE status NOT IN ('processed', 'ignored')`))
-	findings, err := invariant.Verify(context.Background(), c.Pool)
-	require.NoError(c.t, err)
-	require.Empty(c.t, findings)
+	testenv.FindsNothing(c.t, c.Pool, invariant.Verify)
 }
 
 func (c *crash) listenSlowly() {

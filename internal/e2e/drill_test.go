@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/invariant"
+	"ajo/internal/testenv"
 )
 
 const (
@@ -144,9 +145,7 @@ func TestRestoreDrill(t *testing.T) {
 func (p *paid) checkDrill(before string) {
 	t := p.t
 	t.Helper()
-	findings, err := invariant.Verify(context.Background(), p.Pool)
-	require.NoError(t, err)
-	require.Empty(t, findings)
+	testenv.FindsNothing(t, p.Pool, invariant.Verify)
 	to := map[string]bool{}
 	for _, out := range p.bank.Paid() {
 		require.False(t, to[out.AccountNumber], "paid twice: %s", out.AccountNumber)

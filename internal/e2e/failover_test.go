@@ -202,9 +202,7 @@ func (f *failovers) checkAll() {
 		to[out.AccountNumber] = true
 		require.Equal(t, 1, f.count(`SELECT count(*) FROM transfers WHERE merchant_tx_ref = $1 AND amount = $2 AND account_number = $3`, out.Ref, out.Amount, out.AccountNumber), out.Ref)
 	}
-	findings, err := invariant.Verify(context.Background(), f.Pool)
-	require.NoError(t, err)
-	require.Empty(t, findings)
+	testenv.FindsNothing(t, f.Pool, invariant.Verify)
 	t.Logf("%d events answered 200 and %d settlements answered 202: all there, once; %d answers were not 202 and asked for again", events, payouts, f.refused.Load())
 	require.Greater(t, events, 20)
 	require.Greater(t, payouts, 5)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/money"
+	"ajo/internal/testenv"
 	"ajo/ledger"
 )
 
@@ -59,7 +60,5 @@ func (c *crash) checkHolds(units int) {
 	require.Equal(c.t, units, c.count(`SELECT count(*) FROM holds`))
 	require.Equal(c.t, units, c.count(`SELECT count(*) FROM holds WHERE status = 'released'`))
 	require.Len(c.t, c.bank.Paid(), units)
-	found, err := ledger.Verify(c.t.Context(), c.Pool)
-	require.NoError(c.t, err)
-	require.Empty(c.t, found)
+	testenv.FindsNothing(c.t, c.Pool, ledger.Verify)
 }

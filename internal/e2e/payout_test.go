@@ -154,9 +154,7 @@ func (s *settler) attempts(ref string) int {
 func (s *settler) checkPayouts() {
 	s.t.Helper()
 	ctx := context.Background()
-	findings, err := invariant.Verify(ctx, s.Pool)
-	require.NoError(s.t, err)
-	require.Empty(s.t, findings)
+	testenv.FindsNothing(s.t, s.Pool, invariant.Verify)
 	var bank, refs []string
 	total, charges := money.Zero, money.Zero
 	destinations := map[string]string{}

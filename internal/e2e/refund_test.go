@@ -11,6 +11,7 @@ import (
 	"ajo/internal/invariant"
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/testenv"
 	"ajo/ledger"
 )
 
@@ -63,7 +64,5 @@ func (c *crash) checkRefunds(units int) {
 	require.Equal(c.t, units, c.count(`SELECT count(*) FROM (
 		SELECT FROM transfers t JOIN ledger_entries e ON e.id = t.refund_of WHERE t.status = 'success' OR t.merchant_tx_ref = ANY($1) GROUP BY e.id, e.amount HAVING sum(t.amount) = e.amount) s`, c.lost))
 	require.Equal(c.t, 2*units+len(c.others), c.count(`SELECT count(*) FROM transfers`))
-	found, err := invariant.Verify(c.t.Context(), c.Pool)
-	require.NoError(c.t, err)
-	require.Empty(c.t, found)
+	testenv.FindsNothing(c.t, c.Pool, invariant.Verify)
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/invariant"
 	"ajo/internal/money"
+	"ajo/internal/testenv"
 )
 
 // skewedProgram links the binary with a standard library whose time.Now is off by as many seconds
@@ -231,9 +231,7 @@ func (p *paid) payOutsEnd(n int) {
 func (p *paid) checkSkewed(once []account) {
 	t := p.t
 	t.Helper()
-	findings, err := invariant.Verify(context.Background(), p.Pool)
-	require.NoError(t, err)
-	require.Empty(t, findings)
+	testenv.FindsNothing(t, p.Pool, invariant.Verify)
 	require.Equal(t, len(p.txs), p.count(`SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND status = 'confirmed'`))
 	require.Equal(t, len(p.txs), len(p.endpoint.groups()))
 	p.endpoint.checkAll()

@@ -299,9 +299,7 @@ func (w *world) checkBooks(e *endpoint) {
 	}
 	require.Len(w.t, groups, len(txs))
 	require.Equal(w.t, len(txs), w.count(`SELECT count(*) FROM ledger_entries`))
-	findings, err := ledger.Verify(context.Background(), w.Pool)
-	require.NoError(w.t, err)
-	require.Empty(w.t, findings)
+	testenv.FindsNothing(w.t, w.Pool, ledger.Verify)
 	require.Equal(w.t, net.String(), testenv.Value[money.Amount](w.Env, `SELECT sum(balance) FROM ledger_balances`).String())
 	require.Equal(w.t, w.bank.Wallet().String(), net.String())
 	if e != nil {

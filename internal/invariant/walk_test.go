@@ -255,9 +255,7 @@ type step struct {
 
 // stands checks what must hold at any time.
 func (w *walk) stands() {
-	found, err := invariant.Verify(w.ctx, w.Pool)
-	require.NoError(w.T, err)
-	require.Empty(w.T, found)
+	testenv.FindsNothing(w.T, w.Pool, invariant.Verify)
 }
 
 func (w *walk) steps() map[string]step {

@@ -103,9 +103,7 @@ func TestMisdirectedMoneyIsInSuspense(t *testing.T) {
 		return err
 	}))
 	is("4975.00", "0.00")
-	found, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.Empty(t, found)
+	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 }
 
 func TestAssignPostsLikePosting(t *testing.T) {

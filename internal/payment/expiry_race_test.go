@@ -87,9 +87,7 @@ func TestPaymentDeadlineAndExpireAtOnce(t *testing.T) {
 		SELECT string_agg(reason || ' ' || n, ', ' ORDER BY reason) FROM (SELECT reason, count(*) AS n FROM account_history WHERE to_status = 'expired' GROUP BY reason) r`).
 		Scan(&winners))
 	t.Logf("%d payments refused; expired: %s", refusals, winners)
-	found, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.Empty(t, found)
+	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 }
 
 // oneTimeAccounts opens n one-time accounts for 5,000 naira. Every other has its deadline now, the

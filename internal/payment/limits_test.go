@@ -38,7 +38,5 @@ func TestPaymentsAboveALimit(t *testing.T) {
 	b.receive(b.reversal(txn))
 	b.check(confirmed)
 	require.Equal(t, "4950.00", held())
-	found, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.Empty(t, found)
+	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 }

@@ -72,9 +72,7 @@ func TestChosenEventsOfAPayment(t *testing.T) {
 			}
 			require.NoError(t, b.svc.Confirm(b.ctx, id), "and again publishes nothing")
 			require.Equal(t, c.want, b.Published(id))
-			found, err := invariant.Verify(b.ctx, b.Pool)
-			require.NoError(t, err)
-			require.Empty(t, found)
+			testenv.FindsNothing(t, b.Pool, invariant.Verify)
 		})
 	}
 }

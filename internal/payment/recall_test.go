@@ -53,9 +53,7 @@ func (b *bundle) taken(txn fakebank.Transaction, status string) {
 func (b *bundle) recalls() [2]string {
 	b.T.Helper()
 	b.books()
-	findings, err := invariant.Verify(b.ctx, b.Pool)
-	require.NoError(b.T, err)
-	require.Empty(b.T, findings)
+	testenv.FindsNothing(b.T, b.Pool, invariant.Verify)
 	return b.Recalled(b.account)
 }
 

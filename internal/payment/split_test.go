@@ -49,9 +49,7 @@ func (b *splits) share(shares ...account.NewShare) {
 // invariants hold.
 func (b *splits) has(want ...string) {
 	b.T.Helper()
-	findings, err := invariant.Verify(b.ctx, b.Pool)
-	require.NoError(b.T, err)
-	require.Empty(b.T, findings)
+	testenv.FindsNothing(b.T, b.Pool, invariant.Verify)
 	var got []string
 	for _, id := range []uuid.UUID{b.account, b.platform, b.partner} {
 		var balance, available money.Amount

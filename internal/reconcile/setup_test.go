@@ -156,9 +156,7 @@ func (b *bundle) books() (balance string, statuses []string) {
 	bal, err := ledger.ReadBalance(b.ctx, b.Pool, b.account)
 	require.NoError(b.T, err)
 	require.Equal(b.T, s.ClosingBalance.String(), bal.Balance.String())
-	findings, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(b.T, err)
-	require.Empty(b.T, findings)
+	testenv.FindsNothing(b.T, b.Pool, ledger.Verify)
 	return bal.Balance.String(), statuses
 }
 
@@ -166,9 +164,7 @@ func (b *bundle) books() (balance string, statuses []string) {
 func (b *bundle) recalls() [2]string {
 	b.T.Helper()
 	b.books()
-	findings, err := invariant.Verify(b.ctx, b.Pool)
-	require.NoError(b.T, err)
-	require.Empty(b.T, findings)
+	testenv.FindsNothing(b.T, b.Pool, invariant.Verify)
 	return b.Recalled(b.account)
 }
 

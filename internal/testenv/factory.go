@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"path/filepath"
+	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -109,4 +110,15 @@ func Map[K comparable, V any](e *Env, sql string, args ...any) map[K]V {
 	})
 	must(e.T, err)
 	return m
+}
+
+// FindsNothing fails the test if a check of the books (ledger.Verify, invariant.Verify) finds
+// something.
+func FindsNothing[T any](t testing.TB, pool *pg.Pool, verify func(context.Context, *pg.Pool) ([]T, error)) {
+	t.Helper()
+	found, err := verify(context.Background(), pool)
+	must(t, err)
+	if len(found) > 0 {
+		t.Fatalf("testenv: the books do not agree: %+v", found)
+	}
 }

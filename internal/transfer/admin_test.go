@@ -253,9 +253,7 @@ func TestPollMakesTheNextStepDue(t *testing.T) {
 	success := slices.IndexFunc(list, func(e audit.Record) bool { return strings.Contains(string(e.Detail), "success") })
 	require.JSONEq(t, `{"Status":"success","AttemptCount":1,"NextAttemptAt":"2026-03-02T10:00:00Z","LastError":"it says"}`, string(list[success].Detail))
 	require.Equal(t, "cli:ada the bank is up again", list[0].Actor+" "+list[0].Reason)
-	findings, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.Empty(t, findings)
+	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 }
 
 func TestPollIsRefused(t *testing.T) {

@@ -272,9 +272,7 @@ func (b *bundle) approvedOnly() {
 		require.True(b.T, testenv.Value[bool](b.Env, `
 			SELECT approvals_needed <= (SELECT count(*) FROM transfer_approvals WHERE transfer_id = t.id AND decision = 'approve') FROM transfers t WHERE merchant_tx_ref = $1`, p.Ref))
 	}
-	findings, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(b.T, err)
-	require.Empty(b.T, findings)
+	testenv.FindsNothing(b.T, b.Pool, ledger.Verify)
 }
 
 // Many payouts, of which a part is approved, a part rejected, and a part forgotten, while workers

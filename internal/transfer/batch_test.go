@@ -82,9 +82,7 @@ func TestOutcomesInOneBatch(t *testing.T) {
 			again, err := b.svc.Settle(b.ctx, b.tenant, "shop", order("100.00"), b.key("k", order("100.00")))
 			require.NoError(t, err)
 			require.Equal(t, out[2].Value, again)
-			found, err := ledger.Verify(b.ctx, b.Pool)
-			require.NoError(t, err)
-			require.Empty(t, found)
+			testenv.FindsNothing(t, b.Pool, ledger.Verify)
 		})
 	}
 }
@@ -195,9 +193,7 @@ func TestBatchesAreASequence(t *testing.T) {
 			}
 		}
 	})
-	found, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.Empty(t, found)
+	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 }
 
 // Transfers of one account that are claimed in one batch are decided in the ledger's order,
@@ -306,8 +302,6 @@ func TestAllAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`))
-	found, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.Empty(t, found)
+	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 	require.Equal(t, len(ids), testenv.Value[int](b.Env, `SELECT count(*) FROM transfers`))
 }

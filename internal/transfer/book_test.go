@@ -15,6 +15,7 @@ import (
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
 	"ajo/ledger"
@@ -221,9 +222,7 @@ func TestBookTransfersBesideSettlements(t *testing.T) {
 	wg.Wait()
 	require.NotZero(t, moved)
 	require.NotZero(t, refused)
-	findings, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.Empty(t, findings)
+	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 	var sum, lowest money.Amount
 	require.NoError(t, b.Pool.QueryRow(b.ctx, `
 		SELECT (SELECT sum(balance) FROM ledger_balances WHERE tenant_id = $1), (SELECT min(running_balance) FROM ledger_entries WHERE tenant_id = $1)`, b.tenant).

@@ -347,9 +347,7 @@ func TestRefundsAtOnce(t *testing.T) {
 	// Which of the two payments goes back depends on who came first.
 	require.True(t, accepted[entry].Add(accepted[other]).IsPositive())
 	require.GreaterOrEqual(t, b.shown(false).Available.Sign(), 0)
-	findings, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(t, err)
-	require.Empty(t, findings)
+	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 	b.agree()
 }
 

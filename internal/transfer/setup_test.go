@@ -201,9 +201,7 @@ func (b *bundle) untilDue(t transfer.Transfer) {
 // the balance, then each entry as "debit 100.00 confirmed", oldest first.
 func (b *bundle) money(balance string, entries ...string) {
 	b.T.Helper()
-	findings, err := ledger.Verify(b.ctx, b.Pool)
-	require.NoError(b.T, err)
-	require.Empty(b.T, findings)
+	testenv.FindsNothing(b.T, b.Pool, ledger.Verify)
 	s, err := ledger.ReadStatement(b.ctx, b.Pool, b.account, ledger.Filter{}, page.Request{Limit: 1000})
 	require.NoError(b.T, err)
 	have, err := ledger.ReadBalance(b.ctx, b.Pool, b.account)
