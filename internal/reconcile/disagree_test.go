@@ -18,7 +18,6 @@ import (
 func TestReconcileComparesDestinations(t *testing.T) {
 	t.Parallel()
 	b := setupAt(t, fakebank.Options{PayoutDelay: 24 * time.Hour})
-	b.openAtBank()
 	b.fund("5000.00")
 	for _, ref := range []string{"account", "bank", "neither", "failed"} {
 		b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: map[bool]fakebank.Action{true: fakebank.Pending, false: fakebank.Paid}[ref == "failed"]})
@@ -62,7 +61,6 @@ func TestReconcileComparesStatuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50"), OpeningBalance: money.Must(opening), PayoutDelay: 24 * time.Hour})
-			b.openAtBank()
 			b.fund("5000.00")
 			do := fakebank.Pending
 			if c.bank == fakebank.StatusRefund {
@@ -109,7 +107,6 @@ func TestReconcileComparesStatuses(t *testing.T) {
 func TestReconcilePartOfALargerPayout(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.fund("5000.00")
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Value: "100.00"})
 	b.payAtBank("larger", "500.00")
@@ -127,7 +124,6 @@ func TestReconcileForgetsUnknownPayoutsThatCameBack(t *testing.T) {
 		t.Run(end, func(t *testing.T) {
 			t.Parallel()
 			b := setupAt(t, fakebank.Options{PayoutDelay: 24 * time.Hour})
-			b.openAtBank()
 			b.fund("5000.00")
 			if end == fakebank.StatusRefund {
 				b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Paid})
@@ -158,7 +154,6 @@ func TestReconcileForgetsUnknownPayoutsThatCameBack(t *testing.T) {
 func TestReconcilePayoutsThatTheListLacks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.fund("5000.00")
 	for _, status := range []string{"success", "refunded", "processing"} {
 		b.inBooks(status, status, "300.00", nil)
@@ -182,7 +177,6 @@ func TestReconcilePayoutsThatTheListLacks(t *testing.T) {
 func TestReconcileAsksABoundedNumber(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.fund("5000.00")
 	b.inBooks("one", "success", "1.00", nil)
 	b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, submitted_at, created_at, updated_at)
@@ -239,7 +233,6 @@ func TestReconcileOpenPaymentThatTheBankForgot(t *testing.T) {
 func TestEventThatTheBanksRecordDoesNotHeal(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	unposted := func(txn fakebank.Transaction) uuid.UUID {
 		e := b.bank.Event(fakebank.PaymentSuccess, txn)
 		e.Data.Transaction.Fee = []byte(`null`)
@@ -274,7 +267,6 @@ func TestMisdirectedPaymentThatTheBankTookBack(t *testing.T) {
 	t.Parallel()
 	const opening = "7654.32"
 	b := setupAt(t, fakebank.Options{OpeningBalance: money.Must(opening)})
-	b.openAtBank()
 	b.fund("1000.00")
 	stray := b.stray()
 	b.postAll(b.lastHour().ToPost)
@@ -318,7 +310,6 @@ func TestMisdirectedPaymentThatTheBankTookBack(t *testing.T) {
 func TestOldMisdirectedPaymentThatTheBankTakesBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	stray := b.stray()
 	b.postAll(b.lastHour().ToPost)
 	b.Clock.Advance(10 * 24 * time.Hour)
@@ -362,7 +353,6 @@ func TestMisdirectedPaymentThatTheBankForgot(t *testing.T) {
 func TestHeldBackPaymentThatFailed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
 	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true })
 	b.post(b.receive(b.hook(x)).ID)

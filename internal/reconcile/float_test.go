@@ -58,7 +58,6 @@ func TestFloatOfPayoutsUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setupAt(t, fakebank.Options{OpeningBalance: money.Must(opening)})
-			b.openAtBank()
 			b.fund("5000.00")
 			b.inBooks("payout", c.status, "300.00", nil)
 			b.inBooks("other", "success", "1.00", nil) // which nobody asks about any more
@@ -87,7 +86,6 @@ func TestFloatOfPayoutsUnderWay(t *testing.T) {
 func TestFloatWithoutRepeatsAndForgeries(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
 	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true })
 	b.postAll(b.lastHour().ToPost) // y, from the list
@@ -118,7 +116,6 @@ func TestFloatIsOfTheNewestEvent(t *testing.T) {
 	t.Parallel()
 	const opening = "7654.32"
 	b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50"), OpeningBalance: money.Must(opening)})
-	b.openAtBank()
 	b.fund("5000.00")
 	b.payAtBank("before", "300.00")
 	b.inBooks("before", "success", "300.00", "12.50")
@@ -156,7 +153,6 @@ func TestFloatNamesAPayoutWithoutAFee(t *testing.T) {
 	t.Parallel()
 	const opening = "7654.32"
 	b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50"), PayoutVAT: money.Must("0.94"), PayoutStampDuty: money.Must("50.00"), OpeningBalance: money.Must(opening)})
-	b.openAtBank()
 	b.fund("5000.00")
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.NoFee})
 	b.payAtBank("silent", "300.00")
@@ -189,7 +185,6 @@ func TestFloatWithSuspense(t *testing.T) {
 	t.Parallel()
 	const opening = "7654.32"
 	b := setupAt(t, fakebank.Options{OpeningBalance: money.Must(opening)})
-	b.openAtBank()
 	is := func(f reconcile.Float, system, customers string) {
 		b.T.Helper()
 		require.True(t, f.Comparable, f.Why)
@@ -219,7 +214,6 @@ func TestFloatWithWhatThePlatformTakes(t *testing.T) {
 	t.Parallel()
 	const opening = "7654.32"
 	b := setupAt(t, fakebank.Options{OpeningBalance: money.Must(opening)})
-	b.openAtBank()
 	b.Exec(`INSERT INTO prices (id, tenant_id, charged_on, percent, flat, minimum, valid_from, created_at, actor, reason)
 		SELECT gen_random_uuid(), '00000000-0000-0000-0000-000000000000', charged_on, percent, 0, 0, '2020-01-02', '2020-01-01', 'cli:ada', 'list 7'
 		FROM (VALUES ('payment', 1), ('vat', 7.5)) AS v (charged_on, percent)`)

@@ -24,7 +24,6 @@ func TestPendingRecordIsAskedAboutUntilItIsFinal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.openAtBank()
 			txn := b.paySilently("5000.00")
 			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status = fakebank.StatusPending })
 			b.Clock.Advance(20 * time.Minute)
@@ -60,7 +59,6 @@ func TestPendingRecordIsAskedAboutUntilItIsFinal(t *testing.T) {
 func TestPendingRecordOfABankThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status = fakebank.StatusPending })
 	b.Clock.Advance(20 * time.Minute)
@@ -86,7 +84,6 @@ func TestPendingRecordOfABankThatDoesNotAnswer(t *testing.T) {
 func TestDailyRunLooksBackThreeDays(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	late := b.paySilently("5000.00")
 	b.bank.SetTransaction(late.ID, func(x *fakebank.Transaction) { x.Hidden = true })
 	b.Clock.Advance(20 * time.Minute)
@@ -147,7 +144,6 @@ func TestProcessingErrorIsHealedByTheBanksRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.openAtBank()
 			b.Exec(`UPDATE tenants SET webhook_url = 'https://tenant.example/hook' WHERE id = $1`, b.tenant)
 			txn := b.paySilently("5000.00")
 			event := b.bank.Event(fakebank.PaymentSuccess, txn)
@@ -180,7 +176,6 @@ func TestProcessingErrorIsHealedByTheBanksRecord(t *testing.T) {
 func TestRepostByAnOperator(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	event := b.bank.Event(fakebank.PaymentSuccess, txn)
 	event.Data.Transaction.Fee = []byte(`null`)
@@ -217,7 +212,6 @@ func TestRepostByAnOperator(t *testing.T) {
 func TestRepostsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	event := b.bank.Event(fakebank.PaymentSuccess, b.paySilently("5000.00"))
 	event.Data.Transaction.Fee = []byte(`null`)
 	id := b.receive(b.eventOf(event)).ID
@@ -266,7 +260,6 @@ func TestEventAfterTheList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.openAtBank()
 			txn := b.paySilently("5000.00")
 			b.due1()
 			b.due1()
@@ -288,7 +281,6 @@ func TestEventAfterTheList(t *testing.T) {
 func TestDismissedExceptionIsQuietUntilItChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	b.post(b.receive(b.hook(txn)).ID)
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("4000.00") })
@@ -319,7 +311,6 @@ func TestDismissedExceptionIsQuietUntilItChanges(t *testing.T) {
 func TestAReportThatIsGoneIsNotDismissed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	b.post(b.receive(b.hook(txn)).ID)
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("4000.00") })

@@ -46,7 +46,6 @@ func TestOnePaymentUnderTwoSpellingsIsPostedOnce(t *testing.T) {
 				t.Run(name+map[bool]string{true: " session"}[session]+map[bool]string{true: " list first"}[listFirst], func(t *testing.T) {
 					t.Parallel()
 					b := setup(t)
-					b.openAtBank()
 					txn := b.paySilently("5000.00")
 					if !session {
 						txn = b.sessionless(txn)
@@ -124,7 +123,6 @@ func TestOneMisdirectedPaymentUnderTwoSpellings(t *testing.T) {
 func TestLookAlikeOfWhatIsReversed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	id := b.receive(b.hook(txn)).ID
 	b.post(id)
@@ -184,7 +182,6 @@ func TestTwoEqualPaymentsOfOneSecondArePostedBoth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.openAtBank()
 			x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
 			c(b, x, y)
 			b.postAll(b.lastHour().ToPost)
@@ -202,7 +199,6 @@ func TestTwoEqualPaymentsOfOneSecondArePostedBoth(t *testing.T) {
 func TestSessionIDsTellEqualPaymentsApart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	x, y := b.paySilently("5000.00"), b.paySilently("5000.00")
 	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true })
 	b.postAll(b.lastHour().ToPost)
@@ -216,7 +212,6 @@ func TestSessionIDsTellEqualPaymentsApart(t *testing.T) {
 func TestRepostOfALookAlike(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
 	// the bank never lists it
 	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true })

@@ -49,6 +49,7 @@ func TestBooksThatWereMoved(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, ref, "the new account has nothing of before")
 	}
+	b.OpenAtBank(b.bank, b.account)
 	_, first := b.confirmed()
 	ref, err := known(b.Pool).Transaction(b.ctx)
 	require.NoError(t, err)

@@ -75,7 +75,6 @@ func (b *bundle) inBooks(ref, status, amount string, fee any) {
 func TestReconcileFlagsUnknownPayouts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.fund("1000.00")
 	b.payAtBank("AJO-lost", "100.00")
 	b.payAtBank("AJO-ours", "100.00")
@@ -102,7 +101,6 @@ func (b *bundle) fund(amount string) {
 func TestReconcileComparesPayouts(t *testing.T) {
 	t.Parallel()
 	b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50")})
-	b.openAtBank()
 	b.fund("50000.00")
 	pay := func(ref, status, books, bank string, do fakebank.Action, fee any) {
 		if bank != "" {
@@ -210,7 +208,6 @@ func (b *bundle) step(id uuid.UUID) {
 func TestReconcileNamesWhatATenantDidNotBear(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.fund("5000.00")
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Paid})
 	b.payAtBank("short", "300.00")
@@ -238,7 +235,6 @@ func (b *bundle) since(ref string) time.Time {
 func TestReconcileKnowsWhenTheMoneyMoved(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.fund("50000.00")
 	made := b.Clock.Now()
 	for _, c := range []struct{ status, end, amount string }{
@@ -274,7 +270,6 @@ func TestReconcileKnowsWhenTheMoneyMoved(t *testing.T) {
 func TestReconcileKnowsWhatAPersonHasDealtWith(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.fund("5000.00")
 	for ref, do := range map[string]fakebank.Rule{
 		"half-back":   {On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Value: "150.00"},
@@ -316,7 +311,6 @@ func TestFloatIsExplainedToTheKobo(t *testing.T) {
 	t.Parallel()
 	const opening = "7654.32"
 	b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50"), OpeningBalance: money.Must(opening)})
-	b.openAtBank()
 	explained := func() reconcile.Float {
 		b.Clock.Advance(time.Second)
 		b.fund("1000.00") // the newest event has the wallet's balance
@@ -426,7 +420,6 @@ func TestReconcileNamesWhatTheBankPaidTwice(t *testing.T) {
 		t.Run(string(status), func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.openAtBank()
 			b.fund("1000.00")
 			b.payAtBank("AJO-twice", "100.00")
 			b.inBooks("AJO-twice", "success", "100.00", "0")

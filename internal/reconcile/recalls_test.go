@@ -96,7 +96,6 @@ func TestReconciliationRecallsAfterTheWindow(t *testing.T) {
 func TestReviewOfWhatWasUnderWay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	b.recorded(txn, fakebank.StatusPending)
 	id := b.receive(b.hook(txn)).ID

@@ -23,7 +23,6 @@ import (
 func TestReconcilePostsWhatNeverCame(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	told, silent := b.paySilently("5000.00"), b.paySilently("7000.00")
 	b.post(b.receive(b.hook(told)).ID)
 
@@ -85,7 +84,6 @@ func TestRunKeepsItsSums(t *testing.T) {
 func TestReconcileBesideTheEvents(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	var txns []fakebank.Transaction
 	for range 60 {
 		txns = append(txns, b.paySilently("5000.00"))
@@ -128,7 +126,6 @@ func TestReconcileBesideTheEvents(t *testing.T) {
 func TestReconcileClosedAndUnknownAccounts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.paySilently("5000.00")
 	b.Clock.Advance(time.Minute)
 	b.Exec(`UPDATE accounts SET status = 'expired', expired_at = $2 WHERE id = $1`, b.account, b.Clock.Now())
@@ -171,7 +168,6 @@ func (b *bundle) stray() fakebank.Transaction {
 func TestReconcileFlagsWhatDisagrees(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	pay := func(change func(*fakebank.Transaction)) (uuid.UUID, string) {
 		txn := b.paySilently("5000.00")
 		id := b.receive(b.hook(txn)).ID
@@ -226,7 +222,6 @@ func TestReconcileFlagsWhatDisagrees(t *testing.T) {
 func TestReconcileReadsTheLedgerNotTheEvent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	b.post(b.receive(b.hook(txn)).ID)
 	b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER USER`)
@@ -240,7 +235,6 @@ func TestReconcileReadsTheLedgerNotTheEvent(t *testing.T) {
 func TestReconcileAtTheEdgeOfTheWindow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	b.post(b.receive(b.hook(txn)).ID)
 	b.Exec(`UPDATE inbound_events SET occurred_at = occurred_at - interval '2 minutes'`)
@@ -268,7 +262,6 @@ func (l listed) Transactions(ctx context.Context, from, to time.Time, cursor str
 func TestReconcileUnreadableRecords(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.paySilently("5000.00")
 	odd := b.paySilently("6000.00")
 	broken := true
@@ -331,7 +324,6 @@ func TestReconcileUnreadableRecordDoesNotBlockItsEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.openAtBank()
 			txn := b.paySilently("5000.00")
 			b.bank.SetTransaction(txn.ID, spoil)
 			r := b.lastHour()
@@ -353,7 +345,6 @@ func TestReconcileUnreadableRecordDoesNotBlockItsEvent(t *testing.T) {
 func TestReconcileReadsAllPages(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	for range 130 {
 		b.paySilently("5000.00")
 	}
@@ -371,7 +362,6 @@ func TestReconcileReadsAllPages(t *testing.T) {
 func TestReconcileWithTheBankDownInTheMiddle(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	for range 70 {
 		b.paySilently("5000.00")
 	}
@@ -412,7 +402,6 @@ func TestReconcileWithTheBankDownInTheMiddle(t *testing.T) {
 func TestReconcileDueOnceAWindow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.paySilently("5000.00")
 	b.Clock.Advance(20 * time.Minute)
 	due := func() (ran bool) {
@@ -465,7 +454,6 @@ func TestReconcileDueOnceAWindow(t *testing.T) {
 func TestReconcileCatchesUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	catchUp := func() (found int, from, to time.Time) {
 		for n := 0; ; n++ {
 			r, ran, more, err := b.svc.RunDue(b.ctx, 15*time.Minute, 2*time.Hour)
@@ -529,7 +517,6 @@ func TestReconcileRefusesOddWindows(t *testing.T) {
 func TestReconcileComparesTheFloat(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	r := b.lastHour()
 	require.False(t, r.Float.Comparable)
 	require.Equal(t, "no event with the wallet's balance has come yet", r.Float.Why)
@@ -575,7 +562,6 @@ func TestReconcileComparesTheFloat(t *testing.T) {
 func TestReconcileFloatCountsWhatIsOutside(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	paid := func() (uuid.UUID, fakebank.Transaction) {
 		b.Clock.Advance(time.Second)
 		txn := b.paySilently("5000.00")
@@ -625,7 +611,6 @@ func TestReconcileFloatCountsWhatIsOutside(t *testing.T) {
 func TestReconcileFloatBelowZeroIsReadBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.post(b.receive(b.eventOf(b.bank.Event(fakebank.PaymentSuccess, fakebank.Transaction{
 		ID: "API-VACT_TRA-" + uuid.NewString(), RequestID: uuid.NewString(), Status: fakebank.StatusSuccess, AccountRef: b.account.String(),
 		Amount: money.Must("5000.00"), Fee: money.Must("25.00"), Currency: "NGN", SenderName: "Bola Ade", Time: b.Clock.Now(),
@@ -640,7 +625,6 @@ func TestReconcileFloatBelowZeroIsReadBack(t *testing.T) {
 func TestReconcileWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.paySilently("5000.00")
 	b.Exec(`ALTER TABLE inbound_events RENAME TO away`)
 	_, err := b.svc.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))

@@ -23,7 +23,6 @@ import (
 // has corrected since.
 func (b *bundle) wronglyReversed() (uuid.UUID, fakebank.Transaction) {
 	b.T.Helper()
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	id := b.receive(b.hook(txn)).ID
 	b.post(id)
@@ -165,7 +164,6 @@ func (b saysOtherwise) Transaction(ctx context.Context, id string) (provider.Tra
 func TestDecisionThatTheBankContradicts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.due()
 	b.Clock.Advance(time.Minute)
 	txn := b.paySilently("5000.00")
@@ -197,7 +195,6 @@ func TestDecisionThatTheBankContradicts(t *testing.T) {
 func TestDecisionBesideManyOpenItems(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	id := b.receive(b.hook(txn)).ID
 	b.post(id)
@@ -225,7 +222,6 @@ func TestNotRestored(t *testing.T) {
 		says    string
 	}{
 		"reversed in review by an operator": {func(b *bundle) (uuid.UUID, fakebank.Transaction) {
-			b.openAtBank()
 			txn := b.paySilently("5000.00")
 			id := b.receive(b.hook(txn)).ID
 			b.post(id)
@@ -328,7 +324,6 @@ func TestUnusableAnswerFailsNoRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.openAtBank()
 			b.fund("50000.00")
 			broken, fine := b.paySilently("5000.00"), b.paySilently("6000.00")
 			for _, txn := range []fakebank.Transaction{broken, fine} {
@@ -366,7 +361,6 @@ func TestUnusableAnswerFailsNoRun(t *testing.T) {
 func TestBankThatAnswersNoQuestion(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	for range 20 {
 		b.post(b.receive(b.hook(b.paySilently("50.00"))).ID)
 	}

@@ -52,6 +52,7 @@ func setupAt(t testing.TB, o fakebank.Options) *bundle {
 	b.Account(before, "neighbour")
 	b.tenant = e.Tenant()
 	b.account = b.Account(b.tenant, "customer-1")
+	b.OpenAtBank(b.bank, b.account)
 	after := e.Tenant()
 	b.Account(after, "neighbour")
 	b.Untouched(before.String(), after.String())
@@ -72,9 +73,6 @@ func (b *bundle) servicesWith(bank provider.Bank) (*payment.Service, *reconcile.
 	b.T.Cleanup(transfers.Close)
 	return p, reconcile.New(reconcile.Options{Pool: b.Pool, Bank: bank, Payments: p, Transfers: transfers, Clock: b.Clock, Log: log, MinAge: 30 * time.Minute, SliceRecords: b.sliceRecords})
 }
-
-// openAtBank makes the test's account known to the fake bank.
-func (b *bundle) openAtBank() { b.OpenAtBank(b.bank, b.account) }
 
 // paySilently makes a payment at the bank of which no event comes.
 func (b *bundle) paySilently(amount string) fakebank.Transaction {
@@ -128,7 +126,6 @@ func (b *bundle) postAll(ids []uuid.UUID) {
 // confirmed makes a payment that the bank confirms; its id is the event's.
 func (b *bundle) confirmed() (uuid.UUID, fakebank.Transaction) {
 	b.T.Helper()
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	id := b.receive(b.hook(txn)).ID
 	b.post(id)

@@ -73,7 +73,6 @@ func (b *bundle) minutely(n int) (txns []fakebank.Transaction) {
 func TestEachRecordIsReadTwice(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	c := b.reading()
 	b.due()
 	var paid []fakebank.Transaction
@@ -99,7 +98,6 @@ func TestEachRecordIsReadTwice(t *testing.T) {
 func TestTimeInWhichTheListWasBehindIsReadAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	c := b.reading()
 	told, silent := b.paySilently("5000.00"), b.paySilently("6000.00")
 	for _, txn := range []fakebank.Transaction{told, silent} {
@@ -128,7 +126,6 @@ func TestTimeInWhichTheListWasBehindIsReadAgain(t *testing.T) {
 func TestSlicesMakeOneReport(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.fund("1000.00")
 	b.payAtBank("AJO-lost", "100.00")
 	for i, txn := range b.minutely(30) {
@@ -166,7 +163,6 @@ func TestSlicesMakeOneReport(t *testing.T) {
 func TestSlicesAtTheirEdges(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.Clock.Set(testenv.Epoch.Add(2 * time.Minute))
 	x := b.sessionless(b.paySilently("5000.00"))
 	id := b.receive(b.hook(x)).ID
@@ -187,7 +183,6 @@ func TestSlicesAtTheirEdges(t *testing.T) {
 func TestRunGoesOnWhereItBrokeOff(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.due()
 	paid := b.minutely(60)
 	b.sliced()
@@ -236,7 +231,6 @@ func (b *bundle) runs() bool {
 func TestListThatRepeatsItself(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	paid := b.minutely(10)
 	b.sliced()
 	_, svc := b.servicesWith(listed{b.client(), func(p *provider.Page) error {
@@ -255,7 +249,6 @@ func TestDenseTimeIsReadInShorterSlices(t *testing.T) {
 	t.Parallel()
 	for _, records := range []int{2, 4} {
 		b := setup(t)
-		b.openAtBank()
 		for range 50 {
 			b.Clock.Advance(time.Second)
 			b.paySilently("5000.00")
@@ -278,7 +271,6 @@ func TestDenseTimeIsReadInShorterSlices(t *testing.T) {
 func TestDensePayoutsAreReadInShorterSlices(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	b.fund("1000.00")
 	const n = 20
 	for i := range n {

@@ -29,7 +29,6 @@ func (b *bundle) refuse(table, ref string) (allow func()) {
 func TestRecordThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	bad, good := b.paySilently("5000.00"), b.paySilently("6000.00")
 	allow := b.refuse("inbound_events", bad.ID)
 	for range 2 {
@@ -55,7 +54,6 @@ func TestRecordThatCannotBeStored(t *testing.T) {
 func TestEventThatCannotBeHealed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	txn := b.paySilently("5000.00")
 	spoilt := b.bank.Event(fakebank.PaymentSuccess, txn)
 	spoilt.Data.Transaction.Fee = []byte(`null`)
@@ -82,7 +80,6 @@ func TestEventThatCannotBeHealed(t *testing.T) {
 func TestLookAlikeComesWhileItsRecordIsStored(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	txn := b.sessionless(b.paySilently("5000.00"))
 	b.Exec(`CREATE FUNCTION its_event() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, amount, fee, currency, alias, alias_number, occurred_at,
@@ -122,7 +119,6 @@ func (l *listing) Transactions(ctx context.Context, from, to time.Time, cursor s
 func TestEventComesBeforeItsRecordIsHeldBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.openAtBank()
 	x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
 	b.bank.SetTransaction(x.ID, func(t *fakebank.Transaction) { t.Hidden = true })
 	b.post(b.receive(b.hook(x)).ID)

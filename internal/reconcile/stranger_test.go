@@ -28,7 +28,6 @@ func strangers(t *testing.T, test func(t *testing.T, b *bundle, lie, honest func
 func TestStrangersRecordSettlesNoItem(t *testing.T) {
 	t.Parallel()
 	strangers(t, func(t *testing.T, b *bundle, lie, honest func()) {
-		b.openAtBank()
 		broken := b.paySilently("5000.00")
 		spoilt := b.bank.Event(fakebank.PaymentSuccess, broken)
 		spoilt.Data.Transaction.Fee = []byte(`null`)
