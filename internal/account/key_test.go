@@ -102,13 +102,13 @@ func TestProvisionUnderAKeyAndALostCommit(t *testing.T) {
 			svc := *b.svc
 			svc.Pool = lost.Pool
 			if step == 1 {
-				lost.LoseNext(1)
+				lost.LoseCommits(1)
 			} else {
-				svc.Bank = afterCall{b.svc.Bank, func() { lost.LoseNext(1) }}
+				svc.Bank = afterCall{b.svc.Bank, func() { lost.LoseCommits(1) }}
 			}
 			_, err := svc.Provision(b.ctx, b.tenant, onetime("order-1"), b.keyed("k", "body"))
 			require.Error(t, err)
-			require.Zero(t, lost.Left())
+			require.Zero(t, lost.CommitsLeft())
 			b.Clock.Advance(time.Minute)
 			got, err := b.svc.Provision(b.ctx, b.tenant, onetime("order-1"), b.keyed("k", "body"))
 			require.NoError(t, err)

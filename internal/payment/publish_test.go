@@ -110,7 +110,7 @@ func TestConfirmationIsToldOnce(t *testing.T) {
 	b.openAtBank()
 	lost, loss := b.LostCommits(), 0
 	losing := payment.New(payment.Options{
-		Pool: lost.Pool, Bank: asked{b.client(), func() { lost.LoseNext(loss) }}, Clock: b.Clock, Log: b.svc.Log, ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3,
+		Pool: lost.Pool, Bank: asked{b.client(), func() { lost.LoseCommits(loss) }}, Clock: b.Clock, Log: b.svc.Log, ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3,
 		ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
 	t.Cleanup(losing.Close)
@@ -121,7 +121,7 @@ func TestConfirmationIsToldOnce(t *testing.T) {
 		if round == 0 {
 			loss = 1 // of the record, not of the claim before it
 			require.Error(t, losing.Confirm(b.ctx, id))
-			require.Zero(t, lost.Left())
+			require.Zero(t, lost.CommitsLeft())
 			require.Equal(t, []string{publishedReceived, publishedConfirmed}, b.Published(id), "it stands, though the answer was lost")
 		}
 		var all sync.WaitGroup

@@ -276,7 +276,7 @@ func TestAfterCommit(t *testing.T) {
 	require.Equal(t, []int{20, 21}, ran)
 
 	l := e.LostCommits()
-	l.LoseNext(1)
+	l.LoseCommits(1)
 	require.Error(t, pg.InTx(t.Context(), l.Pool, func(tx pg.Tx) error {
 		hook(tx, 40)
 		return fact(tx)

@@ -129,9 +129,7 @@ func (b *batched) check(t testing.TB) {
 	for i, sql := range statements {
 		members[i] = sql
 	}
-	if err := shared.SAdd(ctx, passed(), members...).Err(); err != nil {
-		t.Fatalf("testenv: redis: %v", err)
-	}
+	must(t, shared.SAdd(ctx, passed(), members...).Err())
 }
 
 var (

@@ -10,23 +10,17 @@ import (
 // LostCommits is a way to the test's database on which answers to COMMIT can be lost: the
 // transaction stands, and its caller learns of a broken connection only.
 type LostCommits struct {
-	Pool  *pg.Pool
-	proxy *Proxy
+	*Proxy
+	Pool *pg.Pool
 }
-
-// LoseNext has the answers to the next n commits lost.
-func (l *LostCommits) LoseNext(n int) { l.proxy.LoseCommits(n) }
-
-// Left is how many of them are still to come.
-func (l *LostCommits) Left() int { return l.proxy.CommitsLeft() }
 
 // LostCommits opens a pool that reaches the test's database through a proxy of its own.
 func (e *Env) LostCommits() *LostCommits {
 	e.T.Helper()
 	u, err := url.Parse(e.DatabaseURL)
 	must(e.T, err)
-	l := &LostCommits{proxy: NewProxy(e.T, u.Host, true)}
-	u.Host = l.proxy.Addr
+	l := &LostCommits{Proxy: NewProxy(e.T, u.Host, true)}
+	u.Host = l.Addr
 	q := u.Query()
 	q.Set("sslmode", "disable") // the proxy reads what passes
 	u.RawQuery = q.Encode()

@@ -24,9 +24,7 @@ func (e *Env) Published(group uuid.UUID) []string {
 	published := []string{}
 	for _, d := range e.Delivered(`transaction_group_id = $1`, group) {
 		var body struct{ Status string }
-		if err := json.Unmarshal([]byte(d.Body), &body); err != nil {
-			e.T.Fatal(err)
-		}
+		must(e.T, json.Unmarshal([]byte(d.Body), &body))
 		line := d.EventType + " " + body.Status
 		if d.URL != "https://tenant.example/hook" {
 			line += " " + d.URL
@@ -62,9 +60,7 @@ func (e *Env) EventBodies(where string, args ...any) []string {
 	bodies := []string{}
 	for _, stored := range Value[[][]byte](e, `SELECT coalesce(array_agg(body ORDER BY id), '{}') FROM inbound_events JOIN event_bodies ON event_id = id WHERE `+where, args...) {
 		body, err := compact.FullEvent(stored)
-		if err != nil {
-			e.T.Fatal(err)
-		}
+		must(e.T, err)
 		bodies = append(bodies, string(body))
 	}
 	return bodies

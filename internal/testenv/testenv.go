@@ -250,17 +250,13 @@ func reserveRedis(t testing.TB) string {
 	c, server := sharedRedis(t)
 	ctx, opts := context.Background(), c.Options()
 	n, err := c.Incr(ctx, "ajo:testenv:next").Result()
-	if err != nil {
-		t.Fatalf("testenv: redis: %v", err)
-	}
+	must(t, err)
 	number := n%(redisDatabases-1) + 1
 	u, _ := url.Parse(server)
 	u.Path = fmt.Sprintf("/%d", number)
 	own := redis.NewClient(&redis.Options{Addr: opts.Addr, Username: opts.Username, Password: opts.Password, DB: int(number)})
 	defer func() { _ = own.Close() }()
-	if err := own.FlushDB(ctx).Err(); err != nil {
-		t.Fatalf("testenv: redis: %v", err)
-	}
+	must(t, own.FlushDB(ctx).Err())
 	return u.String()
 }
 

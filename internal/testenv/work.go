@@ -13,11 +13,9 @@ import (
 // Schedule makes work on a row due at a time, claimed by nobody.
 func (e *Env) Schedule(kind work.Kind, id uuid.UUID, at time.Time) {
 	e.T.Helper()
-	if err := pg.InTx(context.Background(), e.Pool, func(tx pg.Tx) error {
+	must(e.T, pg.InTx(context.Background(), e.Pool, func(tx pg.Tx) error {
 		return work.Schedule(context.Background(), tx, work.Item{Kind: kind, ID: id, DueAt: at})
-	}); err != nil {
-		e.T.Fatalf("testenv: %v", err)
-	}
+	}))
 }
 
 // Lease gives the work on a row to another worker until a time: whoever has claimed it has lost it.

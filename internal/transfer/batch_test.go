@@ -128,11 +128,11 @@ func TestLostCommitOfABatch(t *testing.T) {
 	for i := range 20 {
 		asks = append(asks, b.ask("10.00", fmt.Sprint("k", i)))
 	}
-	lost.LoseNext(1)
+	lost.LoseCommits(1)
 	for _, o := range svc.SettleTogether(b.ctx, asks) {
 		require.Error(t, o.Err)
 	}
-	require.Zero(t, lost.Left())
+	require.Zero(t, lost.CommitsLeft())
 	for _, o := range svc.SettleTogether(b.ctx, asks) {
 		require.NoError(t, o.Err)
 		require.True(t, o.Value.Replayed)

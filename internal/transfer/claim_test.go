@@ -166,14 +166,14 @@ func TestLostCommitOfAStep(t *testing.T) {
 			worker := b.service(func(o *transfer.Options) { o.Pool, o.Bank = lost.Pool, slow })
 			p := b.settle("100.00")
 			if nth == 1 {
-				lost.LoseNext(1)
+				lost.LoseCommits(1)
 			}
-			slow.onPay = func() { lost.LoseNext(1) }
+			slow.onPay = func() { lost.LoseCommits(1) }
 			err := worker.Advance(b.ctx, p.ID)
 			require.Error(t, err)
 			_, ok := retry.When(err)
 			require.False(t, ok, "an error, and not a time")
-			require.Zero(t, lost.Left())
+			require.Zero(t, lost.CommitsLeft())
 			b.Clock.Advance(work.Term)
 			b.ended(b.run(p))
 			require.Equal(t, 1, b.bank.Calls(payCall))

@@ -115,11 +115,11 @@ func TestAnEndIsPublishedOnce(t *testing.T) {
 	b.Subscribe(b.tenant, allSettlements)
 	b.fund("400.00")
 	lost := b.LostCommits()
-	slow := &slowBank{Bank: b.client, onPay: func() { lost.LoseNext(1) }}
+	slow := &slowBank{Bank: b.client, onPay: func() { lost.LoseCommits(1) }}
 	losing := b.service(func(o *transfer.Options) { o.Pool, o.Bank = lost.Pool, slow })
 	p := b.settle("100.00")
 	require.Error(t, losing.Advance(b.ctx, p.ID))
-	require.Zero(t, lost.Left())
+	require.Zero(t, lost.CommitsLeft())
 	b.Clock.Advance(work.Term)
 	b.run(p)
 	require.Equal(t, []string{"settlement.succeeded success"}, b.Published(p.ID))
