@@ -17,7 +17,6 @@ type tally struct {
 	balance     map[*account]money.Amount
 	count       int // payments
 	settled     int
-	paidOut     money.Amount
 }
 
 func newTally() *tally {
@@ -40,7 +39,6 @@ func (t *tally) settle(a *account, amount money.Amount) {
 	t.settlements[a]++
 	t.balance[a] = t.balance[a].Sub(amount)
 	t.settled++
-	t.paidOut = t.paidOut.Add(amount)
 }
 
 // verify holds the books against what was accepted: each payment is posted exactly once, with its

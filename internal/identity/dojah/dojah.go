@@ -35,8 +35,7 @@ type Options struct {
 	URL   string // the service's address, without the path; http or https
 	AppID string // sent as AppId
 	Key   string // sent as Authorization, without "Bearer"
-	// nil: one without a proxy, with bounded connections. Redirects are never followed
-	HTTP    *http.Client
+
 	Timeout time.Duration // of a whole check; zero: 10 s
 }
 
@@ -67,20 +66,18 @@ func New(o Options) (*Checker, error) {
 	if c.timeout <= 0 {
 		c.timeout = defaultTimeout
 	}
-	client := http.Client{Transport: &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 5 * time.Second,
-		MaxConnsPerHost:     16,
-		MaxIdleConnsPerHost: 4,
-		IdleConnTimeout:     90 * time.Second,
-		ForceAttemptHTTP2:   true,
-	}}
-	if o.HTTP != nil {
-		client = *o.HTTP
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 5 * time.Second,
+			MaxConnsPerHost:     16,
+			MaxIdleConnsPerHost: 4,
+			IdleConnTimeout:     90 * time.Second,
+			ForceAttemptHTTP2:   true,
+		},
+		// A redirect would carry the number and the key to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	// A redirect would carry the number and the key to another host.
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	c.http = &client
 	return c, nil
 }
 
