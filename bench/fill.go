@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,11 +52,11 @@ type filledAccount struct {
 // own function, in large batches, so that numbers, running balances and hashes are right; the
 // events behind them are written by one statement, without bodies.
 func (r *run) fill(ctx context.Context, b bookOf) (*filled, error) {
-	schema, err := schemaDigest()
+	schema, err := migrations.Digest() // a database that was filled under another schema is not used
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("%s_fill_%d_%d_%d_%s", r.prefix, b.spread, b.big, b.small, schema)
+	name := fmt.Sprintf("%s_fill_%d_%d_%d_%s", r.prefix, b.spread, b.big, b.small, schema[:8])
 	file := filepath.Join(r.servers.dir, name+".json")
 	if f, err := r.kept(ctx, file, name); f != nil || err != nil {
 		return f, err
@@ -122,23 +120,6 @@ func (r *run) kept(ctx context.Context, file, name string) (*filled, error) {
 	}
 	var f filled
 	return &f, json.Unmarshal(text, &f)
-}
-
-// schemaDigest names the schema: a database that was filled under another one is not used.
-func schemaDigest() (string, error) {
-	names, err := fs.Glob(migrations.Files, "*.sql")
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.New()
-	for _, n := range names {
-		b, err := fs.ReadFile(migrations.Files, n)
-		if err != nil {
-			return "", err
-		}
-		sum.Write(b)
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:4]), nil
 }
 
 // fillAccounts posts the entries, the accounts in turn as payments would come.

@@ -8,8 +8,10 @@ package migrations
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,6 +33,23 @@ import (
 //
 //go:embed *.sql
 var Files embed.FS
+
+// Digest is of the files' content: it names what was made by them, of the benchmark and of tests.
+func Digest() (string, error) {
+	names, err := fs.Glob(Files, "*.sql")
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, n := range names {
+		b, err := fs.ReadFile(Files, n)
+		if err != nil {
+			return "", err
+		}
+		sum.Write(b)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
 
 // ErrBehind says that the database lacks a migration; `ajo migrate` applies it.
 var ErrBehind = errors.New("the database's schema is behind this program: run `ajo migrate`")

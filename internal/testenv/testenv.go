@@ -8,11 +8,9 @@ package testenv
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"strings"
@@ -163,19 +161,11 @@ func admin(t testing.TB, sql string) {
 // processes.
 func makeTemplate(t testing.TB, server string) (string, error) {
 	ctx := context.Background()
-	sum := sha256.New()
-	names, err := fs.Glob(migrations.Files, "*.sql")
+	digest, err := migrations.Digest()
 	if err != nil {
 		return "", err
 	}
-	for _, n := range names {
-		b, err := fs.ReadFile(migrations.Files, n)
-		if err != nil {
-			return "", err
-		}
-		sum.Write(b)
-	}
-	name := fmt.Sprintf("ajo_template_%x", sum.Sum(nil)[:6])
+	name := "ajo_template_" + digest[:12]
 	c, err := pgx.Connect(ctx, server)
 	if err != nil {
 		return "", err
