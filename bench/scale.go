@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/procfs"
-
 	"ajo/internal/clock"
 	"ajo/internal/retention"
 	"ajo/internal/supervise"
@@ -241,10 +239,8 @@ func (r *run) reconciled(ctx context.Context, f *flow, end time.Time) error {
 		var most int64
 		for ended := false; !ended; {
 			// not the exit's rusage: its highest begins with that of the process that started it
-			if proc, err := procfs.NewProc(p.PID); err == nil {
-				if status, err := proc.NewStatus(); err == nil {
-					most = max(most, int64(status.VmHWM))
-				}
+			if n, err := highestMemory(p.PID); err == nil {
+				most = max(most, n)
 			}
 			select {
 			case <-p.Done():

@@ -156,7 +156,6 @@ func (b *Bank) ReverseSilently(ctx context.Context, id string) (Transaction, err
 }
 
 func (b *Bank) takeBack(ctx context.Context, id string, silent bool) (Transaction, error) {
-	b.due.run()
 	now := b.now()
 	b.books.mu.Lock()
 	t := b.books.txs[id]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -67,10 +68,7 @@ func (b *Bank) save() error {
 // state copies what is to be kept.
 func (b *Bank) state() stateFile {
 	b.books.mu.RLock()
-	s := stateFile{Wallet: b.books.wallet.String(), Serial: b.books.serial, People: make(map[string]Person, len(b.books.people))}
-	for nin, p := range b.books.people {
-		s.People[nin] = p
-	}
+	s := stateFile{Wallet: b.books.wallet.String(), Serial: b.books.serial, People: maps.Clone(b.books.people)}
 	for _, a := range b.books.opened {
 		s.Accounts = append(s.Accounts, *a)
 	}
@@ -113,9 +111,7 @@ func (b *Bank) load() error {
 		return fmt.Errorf("fakebank: state file %s: %w", b.opt.StateFile, err)
 	}
 	k.serial = s.Serial
-	for nin, p := range s.People {
-		k.people[nin] = p
-	}
+	maps.Copy(k.people, s.People)
 	for i := range s.Accounts {
 		k.open(&s.Accounts[i])
 	}

@@ -115,14 +115,7 @@ func (s *Stack) onPrimary(ctx context.Context, fn func(conn *pgx.Conn) error) er
 }
 
 // StandbyURL is the address of the standby.
-func (s *Stack) StandbyURL() string {
-	u, err := url.Parse(s.DatabaseURL)
-	if err != nil {
-		return ""
-	}
-	u.Host = s.Standby.Addr()
-	return u.String()
-}
+func (s *Stack) StandbyURL() string { return s.databaseURL(s.Standby.port, roleAndDB) }
 
 // BothURL is the address of the primary, whichever of the two that is.
 func (s *Stack) BothURL() string {
