@@ -59,12 +59,7 @@ func (m marks) has(id string) bool {
 	return ok
 }
 
-// add adds an id, and reports whether it is new.
-func (m marks) add(id string) bool {
-	before := len(m)
-	m[maphash.String(seed, id)] = struct{}{}
-	return len(m) > before
-}
+func (m marks) add(id string) { m[maphash.String(seed, id)] = struct{}{} }
 
 // slice is a part of the window.
 type slice struct {
