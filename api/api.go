@@ -110,12 +110,8 @@ func New(o Options) *fiber.App {
 	if e.exportPlaces == nil {
 		e.exportPlaces = newExports(exportsAtOnce)
 	}
-	if e.SignatureHeader == "" {
-		e.SignatureHeader = "provider-signature"
-	}
-	if e.TimestampHeader == "" {
-		e.TimestampHeader = "provider-timestamp"
-	}
+	e.SignatureHeader = cmp.Or(e.SignatureHeader, "provider-signature")
+	e.TimestampHeader = cmp.Or(e.TimestampHeader, "provider-timestamp")
 	var proxies []string
 	for _, p := range e.TrustedProxies {
 		proxies = append(proxies, p.String())

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/gofiber/fiber/v2"
@@ -96,9 +97,7 @@ func (e *edge) resendEvent(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	if event == "" {
-		event = string(webhook.PaymentReceived)
-	}
+	event = cmp.Or(event, string(webhook.PaymentReceived))
 	id, err := uuid.Parse(group)
 	if err != nil {
 		return webhook.ErrEventNotFound

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -68,8 +69,6 @@ AJO_LINK instead of on the command line.`,
 
 // secretFrom is a flag's value, or that of the environment.
 func secretFrom(flag, name string) secret.Redacted {
-	if flag == "" {
-		flag = os.Getenv(name)
-	}
+	flag = cmp.Or(flag, os.Getenv(name))
 	return secret.Redact(flag)
 }

@@ -1,6 +1,8 @@
 package account
 
 import (
+	"cmp"
+
 	"ajo/internal/errs"
 	"ajo/internal/money"
 )
@@ -73,8 +75,6 @@ func (t *Target) Decide(amount money.Amount, late bool) (action Action, why stri
 			action, why = p.Exact, "exact: "+expected
 		}
 	}
-	if action == "" {
-		action = Accept
-	}
+	action = cmp.Or(action, Accept)
 	return action, why
 }

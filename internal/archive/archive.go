@@ -13,6 +13,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,15 +57,9 @@ type Service struct{ Options }
 
 // New makes the service.
 func New(o Options) *Service {
-	if o.Rows == 0 {
-		o.Rows = 10_000
-	}
-	if o.Lease == 0 {
-		o.Lease = time.Minute
-	}
-	if o.Stall == 0 {
-		o.Stall = 2 * time.Minute
-	}
+	o.Rows = cmp.Or(o.Rows, 10_000)
+	o.Lease = cmp.Or(o.Lease, time.Minute)
+	o.Stall = cmp.Or(o.Stall, 2*time.Minute)
 	return &Service{o}
 }
 

@@ -9,6 +9,7 @@
 package customer
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -75,9 +76,7 @@ func New(o Options) *Service {
 	if o.CheckTimeout <= 0 {
 		o.CheckTimeout = defaultCheckTimeout
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Service{o}
 }
 

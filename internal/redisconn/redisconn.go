@@ -7,6 +7,7 @@
 package redisconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,7 @@ type Options struct {
 
 // Open parses address and returns a client of it. It does not connect.
 func Open(address string, o Options) (redis.UniversalClient, error) {
-	if o.Timeout == 0 {
-		o.Timeout = 2 * time.Second
-	}
+	o.Timeout = cmp.Or(o.Timeout, 2*time.Second)
 	u, err := parse(address)
 	if err != nil {
 		return nil, err

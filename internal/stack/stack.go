@@ -9,6 +9,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -83,9 +84,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
-	if o.MaxConnections == 0 {
-		o.MaxConnections = 200
-	}
+	o.MaxConnections = cmp.Or(o.MaxConnections, 200)
 	dir, err := lockDir(ctx, o.Dir)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"cmp"
 	"encoding/xml"
 	"io"
 	"strconv"
@@ -128,9 +129,7 @@ func (s Sheet) camt(message string, number int, at time.Time) camtStatement {
 		to = at
 	}
 	name := camtText(s.Number, 34)
-	if name == "" {
-		name = camtText(s.Ref, 34)
-	}
+	name = cmp.Or(name, camtText(s.Ref, 34))
 	st := camtStatement{
 		ID: message[:26] + "-" + strconv.Itoa(number), Number: number, Made: inLagos(at), From: inLagos(from), To: inLagos(to),
 		Account: camtAccount{Number: name, Currency: money.Currency, Name: camtText(s.Holder, 70), Owner: camtText(s.Tenant, 140), Bank: camtText(s.Bank, 140)},

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,7 @@ func Start(cmd *exec.Cmd, o Options) (*Process, error) {
 		defer func() { _ = out.Close() }() // the program has its own
 		cmd.Stdout, cmd.Stderr = out, out
 	}
-	if o.Death == 0 {
-		o.Death = syscall.SIGKILL
-	}
+	o.Death = cmp.Or(o.Death, syscall.SIGKILL)
 	cmd.SysProcAttr = attributes(o)
 	p := &Process{Name: o.Name, Log: o.Log, done: make(chan struct{}), cmd: cmd}
 	started := make(chan error)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -292,9 +293,7 @@ func (l *limiter) defers(n *endpointLoad) (time.Duration, error) {
 func (l *limiter) backOff(c *load, slots int) time.Duration {
 	now := l.clock.Now()
 	took := c.took
-	if took == 0 {
-		took = limiterSlow
-	}
+	took = cmp.Or(took, limiterSlow)
 	if first := now.Add(limiterBack); c.next.Before(first) {
 		c.next = first
 	}

@@ -12,6 +12,7 @@
 package webhook
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -132,12 +133,8 @@ func New(o Options) *Service {
 	if o.PerTenant <= 0 {
 		o.PerTenant = 2 * o.PerEndpoint
 	}
-	if o.Version == "" {
-		o.Version = "dev"
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Version = cmp.Or(o.Version, "dev")
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Service{
 		pool: o.Pool, clock: o.Clock, box: o.Box, client: o.Client, opts: o, limiter: newLimiter(o.PerEndpoint, o.PerTenant, o.Clock),
 		logMargin: logMargin, onlyReads: onlyReads,

@@ -1,6 +1,7 @@
 package nomba
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -163,9 +164,7 @@ func readAccount(a answer, ref string) (provider.Account, error) {
 		return provider.Account{}, a.err("no account number in the answer")
 	}
 	name := w.BankAccountName
-	if name == "" {
-		name = w.AccountName
-	}
+	name = cmp.Or(name, w.AccountName)
 	return provider.Account{
 		Ref: ref, Number: string(w.Number), Name: string(name), BankName: string(w.BankName), Closed: w.Expired,
 	}, nil

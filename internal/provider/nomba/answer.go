@@ -2,6 +2,7 @@ package nomba
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,9 +103,7 @@ func parseAnswer(call string, status int, body []byte) answer {
 	a.code = tidy(string(code))
 	a.own = a.code != "" && e.Code[0] == '"'
 	a.desc = tidy(string(e.Description))
-	if a.desc == "" {
-		a.desc = tidy(string(e.Message))
-	}
+	a.desc = cmp.Or(a.desc, tidy(string(e.Message)))
 	var dense bytes.Buffer
 	if len(e.Data) > 0 && json.Compact(&dense, e.Data) == nil {
 		switch dense.String() {

@@ -2,6 +2,7 @@ package nomba
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,9 +100,7 @@ func (c *Client) exchange(ctx context.Context, r request, t *token) (answer, err
 	if err := c.turn(ctx, r); err != nil {
 		return answer{}, &Error{Call: r.call, Msg: "not sent: no turn in time", Err: err, unsent: true}
 	}
-	if r.timeout == 0 {
-		r.timeout = c.timeout
-	}
+	r.timeout = cmp.Or(r.timeout, c.timeout)
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	req, err := c.request(ctx, r, t)

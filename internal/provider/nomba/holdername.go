@@ -1,6 +1,7 @@
 package nomba
 
 import (
+	"cmp"
 	"strings"
 
 	"ajo/internal/identity"
@@ -28,9 +29,7 @@ const (
 // Fitting a fitted name changes nothing.
 func holderName(s string) string {
 	name := strings.Join(identity.Words(strings.ReplaceAll(s, "&", " and ")), " ")
-	if name == "" {
-		name = nameless
-	}
+	name = cmp.Or(name, nameless)
 	if len(name) < minHolder {
 		name += " " + padding
 	}

@@ -129,9 +129,7 @@ func New(o Options) (*Client, error) {
 	if c.clock == nil {
 		c.clock = clock.System
 	}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
-	}
+	c.log = cmp.Or(c.log, slog.New(slog.DiscardHandler))
 	if c.observer == nil {
 		c.observer = func(string, string, time.Duration) {}
 	}
