@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -237,10 +238,5 @@ func (e *edge) address(c *fiber.Ctx) netip.Addr {
 }
 
 func (e *edge) trusted(addr netip.Addr) bool {
-	for _, p := range e.TrustedProxies {
-		if p.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

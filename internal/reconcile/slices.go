@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
@@ -241,12 +242,7 @@ func (r *comparison) match(ctx context.Context, s *slice, pages []provider.Page)
 
 // isKept reports whether one of the slices that are kept lists the id.
 func (r *comparison) isKept(id string, of func(*slice) marks) bool {
-	for _, s := range r.kept {
-		if of(s).has(id) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.kept, func(s *slice) bool { return of(s).has(id) })
 }
 
 func (s *slice) ids() marks  { return s.listed }
