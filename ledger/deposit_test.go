@@ -3,7 +3,6 @@ package ledger_test
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -185,17 +184,13 @@ func TestTiersAtOnce(t *testing.T) {
 	b := setup(t)
 	b.limitTier(1, "", "100.00", "")
 	b.limitTier(2, "", "1000.00", "")
-	var wg sync.WaitGroup
-	for i := range 60 {
-		wg.Go(func() {
-			if i%20 == 10 {
-				b.setTier(2, nil)
-			} else {
-				b.deposit("10.00", "3.00")
-			}
-		})
-	}
-	wg.Wait()
+	testenv.AtOnce(60, func(i int) {
+		if i%20 == 10 {
+			b.setTier(2, nil)
+		} else {
+			b.deposit("10.00", "3.00")
+		}
+	})
 	b.verify()
 	available, held := b.left()
 	require.Equal(t, "0.00 0.00", available.String()+" "+held.String(), "741.00 are allowed on the day")

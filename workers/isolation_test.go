@@ -121,24 +121,20 @@ func (b *delivering) times(e *receiver, n int) []time.Duration {
 	b.T.Helper()
 	var mu sync.Mutex
 	var all []time.Duration
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range n / 4 {
-				begin := time.Now()
-				select {
-				case <-e.of(b.queue(b.quick, 1)[0]):
-				case <-time.After(time.Minute):
-					b.T.Errorf("a delivery has not arrived after a minute")
-					return
-				}
-				mu.Lock()
-				all = append(all, time.Since(begin))
-				mu.Unlock()
+	testenv.AtOnce(4, func(int) {
+		for range n / 4 {
+			begin := time.Now()
+			select {
+			case <-e.of(b.queue(b.quick, 1)[0]):
+			case <-time.After(time.Minute):
+				b.T.Errorf("a delivery has not arrived after a minute")
+				return
 			}
-		})
-	}
-	wg.Wait()
+			mu.Lock()
+			all = append(all, time.Since(begin))
+			mu.Unlock()
+		}
+	})
 	slices.Sort(all)
 	return all
 }

@@ -55,22 +55,18 @@ func TestEachCallerGetsItsOwnOutcome(t *testing.T) {
 	d := &double{}
 	c := batch.New(2, 10, d.do)
 	defer c.Close()
-	var wg sync.WaitGroup
-	for n := range 200 {
-		wg.Go(func() {
-			v, err := c.Do(context.Background(), n)
-			if n == 13 {
-				if err == nil {
-					t.Error("13 was not refused")
-				}
-				return
+	testenv.AtOnce(200, func(n int) {
+		v, err := c.Do(context.Background(), n)
+		if n == 13 {
+			if err == nil {
+				t.Error("13 was not refused")
 			}
-			if err != nil || v != 2*n {
-				t.Errorf("%d: %d, %v", n, v, err)
-			}
-		})
-	}
-	wg.Wait()
+			return
+		}
+		if err != nil || v != 2*n {
+			t.Errorf("%d: %d, %v", n, v, err)
+		}
+	})
 }
 
 // A lone call goes at once; those that arrive while it is written share the next batch, up to the

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -95,20 +94,16 @@ func TestManyCallersAtOnce(t *testing.T) {
 		b.Faults.Add(fakebank.Rule{On: fakebank.OnPayouts, Do: do, Percent: 15, Delay: time.Second})
 	}
 	b.Faults.Add(fakebank.Rule{On: fakebank.OnWebhooks, Do: fakebank.AgainNewID, Percent: 20})
-	var wg sync.WaitGroup
-	for worker := range 8 {
-		wg.Go(func() {
-			for i := range 25 {
-				_, _ = b.Pay(t.Context(), fakebank.Payment{AccountRef: ref, Amount: money.Must("100")})
-				ref := fmt.Sprintf("transfer-%d", (worker*25+i)/2) // each from two sides or twice
-				_ = b.submit(ref, "10")
-				_ = b.status(ref)
-				b.clock.Advance(time.Second)
-				b.Webhooks()
-			}
-		})
-	}
-	wg.Wait()
+	testenv.AtOnce(8, func(worker int) {
+		for i := range 25 {
+			_, _ = b.Pay(t.Context(), fakebank.Payment{AccountRef: ref, Amount: money.Must("100")})
+			ref := fmt.Sprintf("transfer-%d", (worker*25+i)/2) // each from two sides or twice
+			_ = b.submit(ref, "10")
+			_ = b.status(ref)
+			b.clock.Advance(time.Second)
+			b.Webhooks()
+		}
+	})
 	b.clock.Advance(time.Hour)
 	b.flush()
 	require.Len(t, b.Transactions(), 200)

@@ -277,17 +277,13 @@ func TestForgedEventsAreKeptApart(t *testing.T) {
 func TestFloodOfForgedEvents(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 400 {
-				if _, err := b.svc.Receive(b.ctx, payment.InboundRequest{Body: []byte("{}")}); err != nil {
-					t.Error(err)
-				}
+	testenv.AtOnce(8, func(int) {
+		for range 400 {
+			if _, err := b.svc.Receive(b.ctx, payment.InboundRequest{Body: []byte("{}")}); err != nil {
+				t.Error(err)
 			}
-		})
-	}
-	wg.Wait()
+		}
+	})
 	kept := testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`)
 	require.Equal(t, 1000, kept, "by the clock no time has passed")
 	b.Clock.Advance(2 * time.Second)

@@ -353,15 +353,11 @@ func TestPolicyRefundsOnce(t *testing.T) {
 	}
 	id, _ := b.pays("4000.00")
 	b.toTheEnd(id, 1)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			if err := b.transfers.RefundByPolicy(b.ctx, id); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
+	testenv.AtOnce(8, func(int) {
+		if err := b.transfers.RefundByPolicy(b.ctx, id); err != nil {
+			t.Error(err)
+		}
+	})
 	require.Len(t, b.sent(), 3)
 	require.Len(t, b.bank.Paid(), 3)
 	require.Equal(t, "0.00", b.left())

@@ -77,11 +77,7 @@ func TestSplitAtConfirmation(t *testing.T) {
 	id, _ := b.pays("5000.00")
 	b.has("0.00 of 4975.00", "0.00", "0.00")
 	b.Clock.Set(*b.DueAt(work.Confirm, id))
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() { _ = b.svc.Confirm(b.ctx, id) })
-	}
-	wg.Wait()
+	testenv.AtOnce(8, func(int) { _ = b.svc.Confirm(b.ctx, id) })
 	require.NoError(t, b.svc.Confirm(b.ctx, id))
 	b.has("3977.50", "497.50", "500.00")
 	require.Equal(t, []string{"credit 497.50 split Split of payment " + id.String()},

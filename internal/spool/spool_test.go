@@ -72,15 +72,11 @@ func TestRecordsComeBackInOrder(t *testing.T) {
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), 1<<20)
-	var wg sync.WaitGroup
-	for i := range 500 {
-		wg.Go(func() {
-			if err := s.Append(ctx, []byte(fmt.Sprint(i))); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
+	testenv.AtOnce(500, func(i int) {
+		if err := s.Append(ctx, []byte(fmt.Sprint(i))); err != nil {
+			t.Error(err)
+		}
+	})
 	seen := map[string]bool{}
 	for _, r := range drain(t, s) {
 		seen[r] = true

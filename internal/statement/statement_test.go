@@ -10,7 +10,6 @@ import (
 	"iter"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unicode/utf16"
@@ -260,16 +259,12 @@ func TestAnyTextMakesAPage(t *testing.T) {
 // Pages are made at once by several requests, out of one font.
 func TestPDFsAtOnce(t *testing.T) {
 	t.Parallel()
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			name := fmt.Sprintf("Ọ̀ṣun %c%c", 'a'+i, 'ạ'+rune(i))
-			if !strings.Contains(strings.Join(read(t, sheet(line(name))), "\n"), plain(name)) {
-				t.Errorf("%s is not in its own file", name)
-			}
-		})
-	}
-	wg.Wait()
+	testenv.AtOnce(8, func(i int) {
+		name := fmt.Sprintf("Ọ̀ṣun %c%c", 'a'+i, 'ạ'+rune(i))
+		if !strings.Contains(strings.Join(read(t, sheet(line(name))), "\n"), plain(name)) {
+			t.Errorf("%s is not in its own file", name)
+		}
+	})
 }
 
 func BenchmarkPDF(b *testing.B) {

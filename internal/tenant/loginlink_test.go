@@ -56,23 +56,19 @@ func TestLoginLinkAtOnce(t *testing.T) {
 	token := b.loginLink(b.Tenant())
 	var mu sync.Mutex
 	in, refused := 0, 0
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Go(func() {
-			_, err := b.LoginByLink(context.Background(), token, netip.Addr{})
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				in++
-			case errors.Is(err, errLoginLink):
-				refused++
-			default:
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
+	testenv.AtOnce(16, func(int) {
+		_, err := b.LoginByLink(context.Background(), token, netip.Addr{})
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err == nil:
+			in++
+		case errors.Is(err, errLoginLink):
+			refused++
+		default:
+			t.Error(err)
+		}
+	})
 	require.Equal(t, []int{1, 15}, []int{in, refused})
 	require.Equal(t, 1, b.sessions())
 }

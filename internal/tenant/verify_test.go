@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,18 +111,14 @@ func TestGuessesAtOnce(t *testing.T) {
 	b := setup(t)
 	id := b.register("ada@example.com")
 	code := b.code("ada@example.com", 1)
-	var wg sync.WaitGroup
-	for i := range 100 {
-		wg.Go(func() {
-			guess := secret.Redact(fmt.Sprintf("%06d", i))
-			if guess.Equal(code) {
-				guess = secret.Redact("999999")
-			}
-			_, err := b.VerifyEmail(context.Background(), id.String(), guess)
-			require.ErrorIs(t, err, errCode)
-		})
-	}
-	wg.Wait()
+	testenv.AtOnce(100, func(i int) {
+		guess := secret.Redact(fmt.Sprintf("%06d", i))
+		if guess.Equal(code) {
+			guess = secret.Redact("999999")
+		}
+		_, err := b.VerifyEmail(context.Background(), id.String(), guess)
+		require.ErrorIs(t, err, errCode)
+	})
 	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT code_tries FROM pending_registrations WHERE id = $1`, id))
 	_, err := b.VerifyEmail(context.Background(), id.String(), code)
 	require.ErrorIs(t, err, errCode, "the tries are spent, be the code right")
@@ -135,19 +130,15 @@ func TestRightCodesAtOnce(t *testing.T) {
 		email := fmt.Sprintf("ada%d@example.com", round)
 		id, code := b.register(email), b.code(email, 1)
 		var keys atomic.Int32
-		var wg sync.WaitGroup
-		for range 5 {
-			wg.Go(func() {
-				if key, err := b.VerifyEmail(context.Background(), id.String(), code); err == nil {
-					keys.Add(1)
-					_, err := b.ByAPIKey(context.Background(), secret.Redact(key.Reveal()), netip.Addr{})
-					require.NoError(t, err)
-				} else {
-					require.ErrorIs(t, err, errCode)
-				}
-			})
-		}
-		wg.Wait()
+		testenv.AtOnce(5, func(int) {
+			if key, err := b.VerifyEmail(context.Background(), id.String(), code); err == nil {
+				keys.Add(1)
+				_, err := b.ByAPIKey(context.Background(), secret.Redact(key.Reveal()), netip.Addr{})
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, errCode)
+			}
+		})
 		require.Equal(t, int32(1), keys.Load())
 	}
 }

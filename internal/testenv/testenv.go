@@ -269,6 +269,15 @@ func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool, 
 	}
 }
 
+// AtOnce calls do n times at once, each time with its number, and returns when all calls have.
+func AtOnce(n int, do func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { do(i) })
+	}
+	wg.Wait()
+}
+
 // instead is what there was when a wait failed, one line or more for each part.
 func instead(had []func() any) string {
 	var b strings.Builder

@@ -291,26 +291,22 @@ func TestNoPayoutWithoutItsApproval(t *testing.T) {
 	for i := range payouts {
 		payouts[i] = b.settle(fmt.Sprintf("%d.00", 40+i%20))
 	}
-	var wg sync.WaitGroup
-	for w := range 4 {
-		wg.Go(func() {
-			for i, p := range payouts {
-				if w < 2 {
-					_ = b.svc.Poll(b.ctx, p.MerchantTxRef, stop)
-					_ = b.svc.Advance(b.ctx, p.ID)
-					continue
-				}
-				d := transfer.Approve
-				if i%5 == 0 && w == 3 {
-					d = transfer.Reject
-				}
-				if i%3 != 0 || w == 2 {
-					_, _ = b.decide(p, uuid.New(), d)
-				}
+	testenv.AtOnce(4, func(w int) {
+		for i, p := range payouts {
+			if w < 2 {
+				_ = b.svc.Poll(b.ctx, p.MerchantTxRef, stop)
+				_ = b.svc.Advance(b.ctx, p.ID)
+				continue
 			}
-		})
-	}
-	wg.Wait()
+			d := transfer.Approve
+			if i%5 == 0 && w == 3 {
+				d = transfer.Reject
+			}
+			if i%3 != 0 || w == 2 {
+				_, _ = b.decide(p, uuid.New(), d)
+			}
+		}
+	})
 	b.Clock.Advance(24 * time.Hour)
 	for _, p := range payouts {
 		end := b.run(p)
@@ -336,14 +332,10 @@ func TestTheSumOfADay(t *testing.T) {
 	_, err := b.decide(p, uuid.New(), transfer.Reject)
 	require.NoError(t, err)
 	b.Clock.Advance(24 * time.Hour)
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			_, err := b.svc.Settle(b.ctx, b.tenant, "shop", order("30.00"), idempotency.Request{})
-			require.NoError(t, err)
-		})
-	}
-	wg.Wait()
+	testenv.AtOnce(20, func(int) {
+		_, err := b.svc.Settle(b.ctx, b.tenant, "shop", order("30.00"), idempotency.Request{})
+		require.NoError(t, err)
+	})
 	require.Equal(t, 17, testenv.Value[int](b.Env, `SELECT count(*) FROM transfers WHERE approvals_needed = 1 AND amount = 30`))
 }
 

@@ -157,28 +157,24 @@ func TestBeneficiariesAtOnce(t *testing.T) {
 	for range 5 {
 		var mu sync.Mutex
 		news := map[uuid.UUID]int{}
-		var wg sync.WaitGroup
-		for i := range 12 {
-			wg.Go(func() {
-				saved, isNew, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: "0123456789"}, transfer.Maker{By: saver})
-				require.NoError(t, err)
-				mu.Lock()
-				if isNew {
-					news[saved.ID]++
-				}
-				mu.Unlock()
-				switch i % 3 {
-				case 0:
-					_, err = b.svc.RemoveBeneficiary(b.ctx, b.tenant, saved.ID, saver)
-				case 1:
-					_, err = b.svc.RenameBeneficiary(b.ctx, b.tenant, saved.ID, "x", saver)
-				}
-				if err != nil {
-					require.ErrorIs(t, err, transfer.ErrBeneficiary)
-				}
-			})
-		}
-		wg.Wait()
+		testenv.AtOnce(12, func(i int) {
+			saved, isNew, err := b.svc.SaveBeneficiary(b.ctx, b.tenant, transfer.NewBeneficiary{BankCode: "058", AccountNumber: "0123456789"}, transfer.Maker{By: saver})
+			require.NoError(t, err)
+			mu.Lock()
+			if isNew {
+				news[saved.ID]++
+			}
+			mu.Unlock()
+			switch i % 3 {
+			case 0:
+				_, err = b.svc.RemoveBeneficiary(b.ctx, b.tenant, saved.ID, saver)
+			case 1:
+				_, err = b.svc.RenameBeneficiary(b.ctx, b.tenant, saved.ID, "x", saver)
+			}
+			if err != nil {
+				require.ErrorIs(t, err, transfer.ErrBeneficiary)
+			}
+		})
 		for id, n := range news {
 			require.Equal(t, 1, n, id)
 		}
@@ -332,19 +328,15 @@ func TestNewBeneficiariesWait(t *testing.T) {
 	old := b.save("1234567890", "")
 	b.Exec(`ALTER TABLE beneficiaries DISABLE TRIGGER beneficiaries_unchanged`)
 	b.Exec(`UPDATE beneficiaries SET saved_at = saved_at - interval '1 day' WHERE id = $1`, old.ID)
-	var wg sync.WaitGroup
-	for i := range 20 {
-		wg.Go(func() {
-			if i%2 == 0 {
-				_, err := b.svc.Settle(b.ctx, b.tenant, "shop", to(old, "70.00"), idempotency.Request{})
-				require.NoError(t, err)
-				return
-			}
-			_, err := b.svc.Settle(b.ctx, b.tenant, "shop", order("80.00"), idempotency.Request{})
-			require.ErrorContains(t, err, "the beneficiary is new")
-		})
-	}
-	wg.Wait()
+	testenv.AtOnce(20, func(i int) {
+		if i%2 == 0 {
+			_, err := b.svc.Settle(b.ctx, b.tenant, "shop", to(old, "70.00"), idempotency.Request{})
+			require.NoError(t, err)
+			return
+		}
+		_, err := b.svc.Settle(b.ctx, b.tenant, "shop", order("80.00"), idempotency.Request{})
+		require.ErrorContains(t, err, "the beneficiary is new")
+	})
 	require.Equal(t, 10, testenv.Value[int](b.Env, `SELECT count(*) FROM transfers WHERE amount = 70 AND approvals_needed = 1`))
 }
 

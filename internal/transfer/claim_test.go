@@ -2,7 +2,6 @@ package transfer_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -54,18 +53,14 @@ func TestTwoWorkersAtOnce(t *testing.T) {
 	b.fund("100.00")
 	p := b.settle("100.00")
 	services := []*transfer.Service{b.svc, b.service()}
-	var wg sync.WaitGroup
-	for i := range 20 {
-		wg.Go(func() {
-			if err := services[i%2].Advance(b.ctx, p.ID); err != nil {
-				_, ok := retry.When(err)
-				if !ok {
-					t.Error(err)
-				}
+	testenv.AtOnce(20, func(i int) {
+		if err := services[i%2].Advance(b.ctx, p.ID); err != nil {
+			_, ok := retry.When(err)
+			if !ok {
+				t.Error(err)
 			}
-		})
-	}
-	wg.Wait()
+		}
+	})
 	require.Equal(t, 1, b.bank.Calls(payCall))
 	require.Equal(t, 1, b.get(p.MerchantTxRef).AttemptCount)
 	b.ended(b.get(p.MerchantTxRef))
