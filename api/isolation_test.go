@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/page"
+	"ajo/internal/pg"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
@@ -318,10 +319,8 @@ func (w *world) belongings(m member) []string {
 func (w *world) rows(m member) map[string]string {
 	w.T.Helper()
 	ctx := context.Background()
-	rows, err := w.Pool.Query(ctx, `
+	tables, err := pg.Collect(ctx, w.Pool, pgx.RowTo[string], `
 		SELECT table_name::text FROM information_schema.columns WHERE table_schema = 'public' AND column_name = 'tenant_id' AND table_name::text NOT IN (SELECT inhrelid::regclass::text FROM pg_inherits) ORDER BY 1`)
-	require.NoError(w.T, err)
-	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(w.T, err)
 	require.Contains(w.T, tables, "accounts")
 	out := map[string]string{"tenants": testenv.Value[string](w.Env, `SELECT t::text FROM tenants t WHERE id = $1`, m.id)}

@@ -18,9 +18,7 @@ const paidSession = "000013260302100000000000000001"
 // confirmFrom confirms all provisional credits by a record that names this payer.
 func (w *world) confirmFrom(account, bankCode, name string) {
 	w.T.Helper()
-	rows, err := w.Pool.Query(context.Background(), `SELECT transaction_group_id FROM ledger_entries WHERE direction = 'credit' AND status = 'provisional'`)
-	require.NoError(w.T, err)
-	groups, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	groups, err := pg.Collect(context.Background(), w.Pool, pgx.RowTo[uuid.UUID], `SELECT transaction_group_id FROM ledger_entries WHERE direction = 'credit' AND status = 'provisional'`)
 	require.NoError(w.T, err)
 	for _, group := range groups {
 		require.NoError(w.T, pg.InTx(context.Background(), w.Pool, func(tx pg.Tx) error {

@@ -151,9 +151,7 @@ func TestTestModeFromKeyToPayment(t *testing.T) {
 func rowCounts(t *testing.T, pool *pg.Pool) map[string]int64 {
 	t.Helper()
 	ctx := context.Background()
-	rows, err := pool.Query(ctx, `SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
-	require.NoError(t, err)
-	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	tables, err := pg.Collect(ctx, pool, pgx.RowTo[string], `SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'`)
 	require.NoError(t, err)
 	require.Contains(t, tables, "ledger_entries")
 	counts := map[string]int64{}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/pg"
 	"ajo/internal/testenv"
 )
 
@@ -26,11 +27,9 @@ type standing struct {
 // standings are all transfers, by reference.
 func (s *settler) standings() map[string]standing {
 	s.t.Helper()
-	rows, err := s.Pool.Query(context.Background(), `
+	list, err := pg.Collect(context.Background(), s.Pool, pgx.RowToStructByPos[standing], `
 		SELECT merchant_tx_ref, status, difference, differs_since IS NOT NULL, attempt_count,
 			EXISTS (SELECT FROM work w WHERE w.kind = 'settle' AND w.id = t.id) FROM transfers t`)
-	require.NoError(s.t, err)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[standing])
 	require.NoError(s.t, err)
 	all := map[string]standing{}
 	for _, t := range list {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/invariant"
+	"ajo/internal/pg"
 	"ajo/internal/testenv"
 )
 
@@ -162,9 +163,7 @@ func (p *paid) checkDrill(before string) {
 	require.Equal(t, 1, p.count(`SELECT count(*) FROM ledger_balances WHERE balance = $1`, p.bank.Wallet()), "the balance is the bank's")
 	p.endpoint.checkAll()
 	groups := p.endpoint.groups()
-	rows, err := p.Pool.Query(context.Background(), `SELECT id::text FROM inbound_events WHERE status = 'processed'`)
-	require.NoError(t, err)
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	ids, err := pg.Collect(context.Background(), p.Pool, pgx.RowTo[string], `SELECT id::text FROM inbound_events WHERE status = 'processed'`)
 	require.NoError(t, err)
 	for _, id := range ids {
 		require.True(t, groups[id], "the tenant was notified of %s", id)

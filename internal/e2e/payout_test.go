@@ -169,11 +169,9 @@ func (s *settler) checkPayouts() {
 		}
 	}
 	// What the bank never had is no transfer, or one that failed.
-	rows, err := s.Pool.Query(ctx, `
+	books, err := pg.Collect(ctx, s.Pool, pgx.RowTo[string], `
 		SELECT format('%s to %s of %s, %s, %s left', merchant_tx_ref, account_number, amount, status, CASE status WHEN 'success' THEN coalesce(paid_amount, amount) ELSE 0.00 END)
 		FROM transfers WHERE status <> 'failed' OR merchant_tx_ref = ANY($1)`, refs)
-	require.NoError(s.t, err)
-	books, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(s.t, err)
 	require.ElementsMatch(s.t, books, bank, "the bank's list is the transfers, by status and sum")
 	for _, tx := range s.bank.Transactions() {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
+	"ajo/internal/pg"
 )
 
 const nin = "70123456789"
@@ -99,23 +100,19 @@ func (p *paid) makeErrors() {
 func (w *world) checkDatabase() {
 	w.t.Helper()
 	ctx := context.Background()
-	rows, err := w.Pool.Query(ctx, `
+	type column struct{ Table, Name string }
+	columns, err := pg.Collect(ctx, w.Pool, pgx.RowToStructByPos[column], `
 		SELECT table_name, column_name FROM information_schema.columns
 		WHERE table_schema = 'public' AND data_type IN ('text', 'character varying', 'bytea', 'json', 'jsonb', 'ARRAY')
 			AND table_name::text NOT IN (SELECT inhrelid::regclass::text FROM pg_inherits) ORDER BY 1, 2`)
-	require.NoError(w.t, err)
-	type column struct{ Table, Name string }
-	columns, err := pgx.CollectRows(rows, pgx.RowToStructByPos[column])
 	require.NoError(w.t, err)
 	require.Greater(w.t, len(columns), 50)
 	read := 0
 	for _, c := range columns {
 		name := pgx.Identifier{c.Name}.Sanitize()
-		rows, err := w.Pool.Query(ctx, fmt.Sprintf(`
+		values, err := pg.Collect(ctx, w.Pool, pgx.RowTo[[]byte], fmt.Sprintf(`
 			SELECT CASE WHEN pg_typeof(%[1]s) = 'bytea'::regtype THEN %[1]s::text::bytea ELSE convert_to(%[1]s::text, 'UTF8') END
 			FROM %[2]s WHERE %[1]s IS NOT NULL`, name, pgx.Identifier{c.Table}.Sanitize()))
-		require.NoError(w.t, err)
-		values, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		require.NoError(w.t, err)
 		for _, v := range values {
 			read++

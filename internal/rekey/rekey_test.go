@@ -15,6 +15,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/page"
+	"ajo/internal/pg"
 	"ajo/internal/rekey"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
@@ -316,10 +317,8 @@ var notSealed = map[string]string{
 // A new column of bytes is either sealed, and so in the list, or named above.
 func TestEveryColumnIsKnown(t *testing.T) {
 	v := setup(t, 0)
-	rows, err := v.Pool.Query(v.ctx, `SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public' AND data_type = 'bytea'
+	found, err := pg.Collect(v.ctx, v.Pool, pgx.RowTo[string], `SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public' AND data_type = 'bytea'
 		AND table_name::text NOT IN (SELECT inhrelid::regclass::text FROM pg_inherits)`)
-	require.NoError(t, err)
-	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	var known []string
 	for _, c := range rekey.Columns {

@@ -91,9 +91,7 @@ func TestClaimAtOnceIsGivenOnce(t *testing.T) {
 // unlocked lists the deliveries whose items nobody holds, in the order of their ids.
 func (b *bundle) unlocked() []uuid.UUID {
 	b.T.Helper()
-	rows, err := b.Pool.Query(b.ctx, `SELECT id FROM work ORDER BY id FOR UPDATE SKIP LOCKED`)
-	require.NoError(b.T, err)
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	ids, err := pg.Collect(b.ctx, b.Pool, pgx.RowTo[uuid.UUID], `SELECT id FROM work ORDER BY id FOR UPDATE SKIP LOCKED`)
 	require.NoError(b.T, err)
 	return ids
 }
