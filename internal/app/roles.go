@@ -168,7 +168,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		Clock: &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
 		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow, ReconcileBack: cfg.ReconcileBack,
 		Partition: cfg.Partition, Archive: archived,
-		Keep: retention.Keep{Reports: cfg.KeepReports, Audit: cfg.KeepAudit, Events: cfg.KeepEvents, Deliveries: cfg.KeepDeliveries},
+		Keep: retention.Keep{Reports: cfg.KeepReports, Audit: cfg.KeepAudit},
 	})
 	if err != nil {
 		return nil, err

@@ -27,8 +27,6 @@ type Rule struct {
 type Keep struct {
 	Reports time.Duration
 	Audit   time.Duration // zero: for ever
-	// in the database; then a partition goes to the archive. zero: for ever
-	Events, Deliveries time.Duration
 }
 
 const day = 24 * time.Hour
@@ -39,13 +37,6 @@ func Rules(k Keep) []Rule {
 	if k.Audit > 0 {
 		audit = Rule{Table: "audit_log", Kept: "AJO_KEEP_AUDIT", Age: "at", After: k.Audit}
 	}
-	archived := func(setting string, keep time.Duration) string {
-		if keep == 0 {
-			return "for ever"
-		}
-		return setting + ", then in the archive (package archive)"
-	}
-	deliveries := archived("AJO_KEEP_DELIVERIES", k.Deliveries)
 	return []Rule{
 		{Table: "goose_db_version", Kept: "for ever: the migrations that were applied"},
 		{Table: "backfills", Kept: "for ever: one row a backfill"},
@@ -62,7 +53,7 @@ func Rules(k Keep) []Rule {
 		{Table: "ledger_days", Kept: "for ever"},
 		{Table: "ledger_checkpoints", Kept: "for ever: one row an account"},
 		{Table: "inbound_events", Kept: "for ever; forged ones for 30 days, and no more than fit (payment.Service.PurgeForged)"},
-		{Table: "event_bodies", Kept: archived("AJO_KEEP_EVENTS", k.Events) + "; a forged event's as long as the event"},
+		{Table: "event_bodies", Kept: "AJO_KEEP_EVENTS, then in the archive (package archive); a forged event's as long as the event"},
 		{Table: "event_keys", Kept: "for ever: by them no event is stored a second time"},
 		{Table: "listed_payments", Kept: "for ever: they are few"},
 		{Table: "recalls", Kept: "for ever"},
@@ -77,8 +68,8 @@ func Rules(k Keep) []Rule {
 		{Table: "payout_days", Kept: "for ever: a row a day for a tenant with limits, and for each of its accounts that paid"},
 		{Table: "freezes", Kept: "for ever: they say why a payout waited"},
 		{Table: "webhook_endpoints", Kept: "for ever: deliveries name them; a removed one has no secret"},
-		{Table: "deliveries", Kept: deliveries},
-		{Table: "delivery_attempts", Kept: deliveries + ", with the answers' bodies"},
+		{Table: "deliveries", Kept: "AJO_KEEP_DELIVERIES, then in the archive"},
+		{Table: "delivery_attempts", Kept: "as deliveries, with the answers' bodies"},
 		{Table: "archives", Kept: "for ever: one row a partition"},
 		{Table: "work", Kept: "until it is done"},
 		{Table: "confirm_lists", Kept: "for a day", Age: "second", After: day},
