@@ -26,11 +26,7 @@ func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, erro
 	ids := slices.Clone(accounts)
 	slices.SortFunc(ids, pg.CompareIDs)
 	ids = slices.Compact(ids)
-	rows, err := tx.Query(ctx, selectTotals+` WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE`, ids)
-	if err != nil {
-		return book{}, err
-	}
-	return readTotals(rows)
+	return readTotals(pg.Rows(ctx, tx, selectTotals+` WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE`, ids))
 }
 
 // lockTotal locks the balance row of one account.
