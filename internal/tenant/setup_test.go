@@ -151,6 +151,13 @@ func (b *bundle) sessions() int {
 	return testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE tenant_id <> $1`, b.neighbour)
 }
 
+// Me is the tenant's profile.
+func (s *Service) Me(ctx context.Context, id uuid.UUID) (Tenant, error) {
+	var t Tenant
+	err := s.Pool.QueryRow(ctx, `SELECT `+columns+` FROM tenants t WHERE t.id = $1`, id).Scan(t.fields()...)
+	return t, err
+}
+
 // oneWins makes n calls at once, each with a right code: one succeeds, the others are refused.
 func oneWins(t *testing.T, n int, call func(i int) error) {
 	t.Helper()

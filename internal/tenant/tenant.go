@@ -110,13 +110,6 @@ func (s *Service) Close(ctx context.Context) error {
 	return s.mails.drain(ctx)
 }
 
-// Me returns the tenant's profile. Any credential of the tenant may call it.
-func (s *Service) Me(ctx context.Context, id uuid.UUID) (Tenant, error) {
-	var t Tenant
-	err := s.Pool.QueryRow(ctx, `SELECT `+columns+` FROM tenants t WHERE t.id = $1`, id).Scan(t.fields()...)
-	return t, err
-}
-
 // admit refuses a suspended or closed tenant, whose credentials are valid, with [ErrSuspended].
 func admit(t Tenant) (Tenant, error) {
 	if t.Status != Active {
