@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/page"
@@ -92,6 +93,16 @@ func TestListsAreSorted(t *testing.T) {
 				}
 			}
 		}
+	}
+	// a cursor that names another tenant's account tells nothing of its holder
+	other := w.onboard()
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Bola Ade"}`, other.withKey()...).ok(201, nil)
+	for _, by := range []page.Sort{{By: page.Name}, {By: page.Name, Ascending: true}} {
+		after := func(id uuid.UUID) fields {
+			order := map[bool]string{true: "asc", false: "desc"}[by.Ascending]
+			return w.read(m.withSession(), "/auth/accounts?sort=name&order="+order+"&after="+page.Sorted(page.Accounts, by, 0, id))
+		}
+		require.Equal(t, after(uuid.New()), after(uuid.MustParse(w.accountID(other, "shop-1"))))
 	}
 	for path, want := range map[string]string{
 		"/v1/payments?sort=fee": "sort must be created or amount", "/auth/transfers?sort=name": "sort must be created or amount",

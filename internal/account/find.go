@@ -176,7 +176,7 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 }
 
 // accountOrders are the orders of the list beside its own. A name does not fit a cursor, which
-// names its account in place of it.
+// names its account in place of it: an own one, or the page would tell how another's holder sorts.
 var accountOrders = map[page.Key]pg.Order[Listed]{
 	page.Balance: {
 		Ascending:  ` WHERE @first OR (s.balance, s.id) > (@value::numeric, @id::uuid) ORDER BY s.balance, s.id LIMIT @rows`,
@@ -184,9 +184,9 @@ var accountOrders = map[page.Key]pg.Order[Listed]{
 		Value:      func(a Listed) money.Amount { return a.Balance },
 	},
 	page.Name: {
-		Ascending: ` WHERE @first OR (lower(s.bank_account_name), s.id) > ((SELECT lower(bank_account_name) FROM accounts WHERE id = @id), @id::uuid)
+		Ascending: ` WHERE @first OR (lower(s.bank_account_name), s.id) > ((SELECT lower(bank_account_name) FROM accounts WHERE id = @id AND tenant_id = @tenant), @id::uuid)
 			ORDER BY lower(s.bank_account_name), s.id LIMIT @rows`,
-		Descending: ` WHERE @first OR (lower(s.bank_account_name), s.id) < ((SELECT lower(bank_account_name) FROM accounts WHERE id = @id), @id::uuid)
+		Descending: ` WHERE @first OR (lower(s.bank_account_name), s.id) < ((SELECT lower(bank_account_name) FROM accounts WHERE id = @id AND tenant_id = @tenant), @id::uuid)
 			ORDER BY lower(s.bank_account_name) DESC, s.id DESC LIMIT @rows`,
 	},
 }
