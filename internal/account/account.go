@@ -140,14 +140,17 @@ type Options struct {
 }
 
 // Service has the use cases of accounts.
-type Service struct{ Options }
+type Service struct {
+	Options
+	waiters *waiters
+}
 
 // New returns the use cases.
 func New(o Options) *Service {
 	if o.EnsureSecret == nil {
 		o.EnsureSecret = func(context.Context, pg.Tx, uuid.UUID) error { return nil }
 	}
-	return &Service{o}
+	return &Service{o, &waiters{turns: map[waitedFor]*waitTurn{}}}
 }
 
 // columns are an account's, in the order of fields.

@@ -3,6 +3,7 @@ package account_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,63 @@ func (h *held) CloseAccount(ctx context.Context, ref string) error {
 	err := h.Bank.CloseAccount(ctx, ref)
 	h.there <- struct{}{}
 	return errors.Join(err, <-h.answer)
+}
+
+// Of many callers who wait for one reference, one asks the database for all: they would take all
+// its connections.
+func TestOneWaiterAsksForAll(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	type caller struct{}
+	var mu sync.Mutex
+	asked := map[any]int{}
+	bank := newHeld(b.svc.Bank)
+	svc := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock, EnsureSecret: func(ctx context.Context, _ pg.Tx, _ uuid.UUID) error {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[ctx.Value(caller{})]++
+		return nil
+	}})
+	in := dedicated("customer-1")
+	in.CallbackURL = new("https://shop.example/hook")
+	const callers = 9
+	ids := make(chan uuid.UUID, callers)
+	for i := range callers {
+		go func() {
+			a, err := svc.Provision(context.WithValue(b.ctx, caller{}, i), b.tenant, in, idempotency.Request{})
+			if err != nil {
+				t.Error(err)
+			}
+			ids <- a.ID
+		}()
+		if i == 0 {
+			<-bank.there
+		}
+	}
+	more := func() (again, most int) {
+		for _, n := range asked {
+			if n > 1 {
+				again++
+			}
+			most = max(most, n)
+		}
+		return again, most
+	}
+	testenv.Eventually(t, time.Minute, "all wait, and it was asked again and again", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		_, most := more()
+		return len(asked) == callers && most > 3
+	})
+	mu.Lock()
+	again, _ := more()
+	mu.Unlock()
+	require.Equal(t, 1, again, "callers who ask again")
+	bank.answer <- nil
+	first := <-ids
+	for range callers - 1 {
+		require.Equal(t, first, <-ids)
+	}
 }
 
 // A caller whose lease has run out at the bank finishes late, well or badly: what it does changes

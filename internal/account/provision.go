@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -33,8 +34,8 @@ const (
 	// provisionLease is how long one caller may take at the bank for a row; longer than the bank's
 	// own deadline.
 	provisionLease = time.Minute
-	// provisionPoll is how often a second caller with the same reference looks whether the first
-	// has finished.
+	// provisionPoll is how often the callers with the same reference, one for all, look whether the
+	// first has finished.
 	provisionPoll = 50 * time.Millisecond
 )
 
@@ -161,19 +162,69 @@ func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccou
 	if err := s.validate(&in, now); err != nil {
 		return Provisioned{}, err
 	}
-	for waited := false; ; {
-		r, err := s.reserve(ctx, tenantID, in, key)
-		if err != nil && waited && ctx.Err() != nil { // its time ended while it waited
+	r, err := s.reserve(ctx, tenantID, in, key)
+	if errors.Is(err, errWait) {
+		leave, busy := s.waiters.enter(ctx, waitedFor{tenantID, in.ExternalRef})
+		if busy != nil {
+			return Provisioned{}, busy
+		}
+		defer leave()
+		for errors.Is(err, errWait) {
+			_ = clock.Sleep(ctx, provisionPoll)
+			r, err = s.reserve(ctx, tenantID, in, key)
+		}
+		if err != nil && ctx.Err() != nil { // its time ended while it waited
 			return Provisioned{}, ErrBusy
 		}
-		if waited = errors.Is(err, errWait); waited {
-			_ = clock.Sleep(ctx, provisionPoll)
-			continue
-		}
-		if err != nil || r.Answer.Status != 0 {
-			return r.Provisioned, err
-		}
-		return s.provide(ctx, r, in)
+	}
+	if err != nil || r.Answer.Status != 0 {
+		return r.Provisioned, err
+	}
+	return s.provide(ctx, r, in)
+}
+
+// waiters are the callers of this process who wait for another one to open their reference. One of
+// them at a time asks the database whether that has happened: each time locks the customer's row,
+// and many callers would take all connections for that, and keep them from all other tenants.
+type waiters struct {
+	mu    sync.Mutex
+	turns map[waitedFor]*waitTurn
+}
+
+type waitedFor struct {
+	tenantID uuid.UUID
+	ref      string
+}
+
+type waitTurn struct {
+	taken   chan struct{}
+	callers int
+}
+
+// enter waits for the caller's turn, which leave ends. [ErrBusy] when its time has ended before.
+func (w *waiters) enter(ctx context.Context, of waitedFor) (leave func(), err error) {
+	w.mu.Lock()
+	t := w.turns[of]
+	if t == nil {
+		t = &waitTurn{taken: make(chan struct{}, 1)}
+		w.turns[of] = t
+	}
+	t.callers++
+	w.mu.Unlock()
+	select {
+	case t.taken <- struct{}{}:
+		return func() { <-t.taken; w.quit(of, t) }, nil
+	case <-ctx.Done():
+		w.quit(of, t)
+		return nil, ErrBusy
+	}
+}
+
+func (w *waiters) quit(of waitedFor, t *waitTurn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.callers--; t.callers == 0 {
+		delete(w.turns, of)
 	}
 }
 
