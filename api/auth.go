@@ -105,6 +105,9 @@ func (e *edge) authenticate(r Route) fiber.Handler {
 		c.Locals(callerKey{}, t)
 		c.Locals(neededKey{}, r.Role)
 		c.SetUserContext(provider.ForTenant(c.UserContext(), t.ID))
+		if e.Sandbox != nil {
+			return e.inShare(c)
+		}
 		return c.Next()
 	}
 }

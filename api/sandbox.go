@@ -2,13 +2,16 @@ package api
 
 import (
 	"net/http"
+	"sync"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/google/uuid"
 
 	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/sandbox"
 	"ajo/internal/tenant"
+	"ajo/ratelimit"
 )
 
 // Sandbox is what the API of test mode has in addition to the live one. It serves the endpoints of
@@ -17,6 +20,48 @@ import (
 type Sandbox struct {
 	Passes *sandbox.Passes
 	Bank   *sandbox.Bank
+
+	mu      sync.Mutex
+	answers map[uuid.UUID]int // requests that are being answered, by tenant
+}
+
+// A tenant has half of the slots that a live API has for forwarded requests, so that one tenant
+// whose requests take long does not keep test mode from all others. The live API cannot share them
+// out: it does not know whose a test key is.
+const (
+	answersPerTenant = forwardedAtOnce / 2
+	answersRetry     = 1 // seconds after which a refused request may try again
+)
+
+// inShare answers a request, unless too many of its tenant's are being answered.
+func (e *edge) inShare(c *fiber.Ctx) error {
+	s, tenant := e.Sandbox, caller(c).ID
+	if !s.begin(tenant) {
+		return e.limit(c, ratelimit.Result{Limit: answersPerTenant, Reset: answersRetry})
+	}
+	defer s.end(tenant)
+	return c.Next()
+}
+
+func (s *Sandbox) begin(tenant uuid.UUID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answers[tenant] >= answersPerTenant {
+		return false
+	}
+	if s.answers == nil {
+		s.answers = map[uuid.UUID]int{}
+	}
+	s.answers[tenant]++
+	return true
+}
+
+func (s *Sandbox) end(tenant uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answers[tenant]--; s.answers[tenant] == 0 {
+		delete(s.answers, tenant)
+	}
 }
 
 // has reports whether this API has the endpoint: the live one has all.

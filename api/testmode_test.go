@@ -296,6 +296,20 @@ func TestTestModeThatDoesNotAnswer(t *testing.T) {
 	for range cap(w.opts.Test.slots) {
 		<-w.opts.Test.slots
 	}
+	// a tenant has its share of the sandbox, with its keys and its sessions together
+	box, other := m.box.opts.Sandbox, m.inTest(w.onboard())
+	for range answersPerTenant {
+		require.True(t, box.begin(ada.id))
+	}
+	requireLimited(t, w.do("GET", "/v1/accounts", "", test.withKey()...))
+	requireLimited(t, w.do("GET", "/auth/accounts", "", test.withSession()...))
+	w.do("GET", "/v1/accounts", "", other.withKey()...).ok(200, nil)
+	w.do("GET", "/auth/accounts", "", other.withSession()...).ok(200, nil)
+	for range answersPerTenant {
+		box.end(ada.id)
+	}
+	w.do("GET", "/v1/accounts", "", test.withKey()...).ok(200, nil)
+	require.Empty(t, box.answers)
 	good := w.opts.Test.passes
 	w.opts.Test.passes = sandbox.NewPasses(secret.Redact(rand.Text()+rand.Text()), w.Clock)
 	w.unchecked("GET", "/v1/accounts", "", test.withKey()...).refused(502, "test mode does not answer: try again later")
