@@ -13,6 +13,7 @@ import (
 
 	"ajo/internal/secret"
 	"ajo/internal/spec"
+	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 )
 
@@ -76,8 +77,8 @@ func TestLimitIsTheTenants(t *testing.T) {
 }
 
 // What opens nothing counts under its address, however well it is formed: keys, sessions and the
-// credentials of suspended tenants. Over the limit nothing new is looked up there, while
-// credentials that have opened something still are.
+// credentials of suspended tenants, also where a session is to end. Over the limit nothing new is
+// looked up there, while credentials that have opened something still are.
 func TestTryingKeysIsLimited(t *testing.T) {
 	wellFormed := func() header { return header{"X-API-Key", secret.LiveKey.New().Reveal()} }
 	for name, try := range map[string]func() header{
@@ -111,8 +112,24 @@ func TestTryingKeysIsLimited(t *testing.T) {
 			// which is good: nobody has looked
 			requireLimited(t, w.do("GET", "/v1/accounts", "", late.withKey()...))
 			requireLimited(t, w.do("GET", "/auth/me", "", late.withSession()...))
+			requireLimited(t, w.do("POST", "/auth/logout", "", late.withSession()...))
+			w.do("POST", "/auth/logout", "", m.withSession()...).ok(200, nil)
 		})
 	}
+	t.Run("a logout of a made-up session", func(t *testing.T) {
+		w := setup(t)
+		m := w.onboard()
+		w.limits("3-H", "100-H")
+		w.serve()
+		for range 3 {
+			w.do("GET", "/auth/me", "", m.withSession()...).ok(200, nil)
+			w.do("POST", "/auth/logout", "", "Cookie", sessionCookie+"="+strings.Repeat("a", 43)).ok(200, nil)
+		}
+		requireLimited(t, w.do("POST", "/auth/logout", "", "Cookie", sessionCookie+"="+strings.Repeat("b", 43)))
+		requireLimited(t, w.do("GET", "/auth/me", "", m.withSession()...))
+		w.do("POST", "/auth/logout", "", m.withSession()...).ok(200, nil)
+		require.Zero(t, testenv.Value[int64](w.Env, `SELECT count(*) FROM sessions WHERE tenant_id = $1`, m.id))
+	})
 }
 
 // A suspended tenant's requests are looked up so often, and no more.

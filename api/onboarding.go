@@ -165,12 +165,26 @@ func (e *edge) logout(c *fiber.Ctx) error {
 		if err := sameOrigin(c); err != nil {
 			return err
 		}
-		if err := e.Tenants.Logout(c.UserContext(), token, e.address(c)); err != nil {
+		if err := e.endOwn(c, token); err != nil {
 			return err
 		}
 	}
 	e.setSession(c, secret.Redacted{})
 	return c.JSON(struct{}{})
+}
+
+// endOwn ends the session of a token. One that is none counts under its address, like any other
+// credential that opens nothing, and over that limit the database is not asked.
+func (e *edge) endOwn(c *fiber.Ctx, token secret.Redacted) error {
+	ctx, addr, credential := c.UserContext(), e.address(c), secret.Hash(token.Reveal())
+	if r := e.Limits.AdmitToEnd(addr, credential); !r.OK {
+		return e.limit(c, r)
+	}
+	ended, err := e.Tenants.Logout(ctx, token, addr)
+	if err != nil || ended {
+		return err
+	}
+	return e.limitQuietly(c, e.Limits.Stranger(ctx, addr, credential))
 }
 
 // setSession sets the session cookie; without a token it removes it.

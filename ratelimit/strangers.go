@@ -92,12 +92,17 @@ func (m *recent) hasMet(credential [16]byte) bool {
 // so that made-up credentials cost a look-up only as often as the limit says. A refusal is one to
 // answer with.
 func (l *Limiter) Admit(addr netip.Addr, credential [32]byte) Result {
-	now := time.Now()
-	if r, over := l.recent.isOver(ownName(credential), now); over {
+	if r, over := l.recent.isOver(ownName(credential), time.Now()); over {
 		byKey.Decided(false, false)
 		return r
 	}
-	if r, over := l.recent.isOver(strangerName(addr), now); over && !l.recent.hasMet([16]byte(credential[:16])) {
+	return l.AdmitToEnd(addr, credential)
+}
+
+// AdmitToEnd is Admit for a credential that is to be ended, which does not depend on what its
+// tenant has used up.
+func (l *Limiter) AdmitToEnd(addr netip.Addr, credential [32]byte) Result {
+	if r, over := l.recent.isOver(strangerName(addr), time.Now()); over && !l.recent.hasMet([16]byte(credential[:16])) {
 		byStranger.Decided(false, false)
 		return r
 	}

@@ -210,19 +210,23 @@ func (s *Service) Session(ctx context.Context, token secret.Redacted) (Tenant, e
 	return t, err
 }
 
-// Logout ends the session on the server. An invalid token is not an error: it is logged out
-// already.
-func (s *Service) Logout(ctx context.Context, token secret.Redacted, from netip.Addr) error {
+// Logout ends the session on the server, and reports whether there was one. An invalid token is not
+// an error: it is logged out already.
+func (s *Service) Logout(ctx context.Context, token secret.Redacted, from netip.Addr) (ended bool, err error) {
+	if len(token.Reveal()) != tokenLength {
+		return false, nil
+	}
 	hash := secret.Hash(token.Reveal())
-	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		var id uuid.UUID
 		var email string
 		err := tx.QueryRow(ctx, `
 			DELETE FROM sessions s USING members m WHERE s.token_hash = $1 AND m.tenant_id = s.tenant_id AND m.id = s.member_id
 			RETURNING s.tenant_id, m.email`, hash[:]).Scan(&id, &email)
-		if err != nil {
+		if ended = err == nil; !ended {
 			return pg.OrNone(err, nil)
 		}
 		return audit.Write(ctx, tx, s.Clock.Now(), audit.Session(email, from).Entry(actSignOut, target(id), nil).Of(id))
 	})
+	return ended && err == nil, err
 }

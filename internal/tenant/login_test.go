@@ -53,10 +53,13 @@ func TestLogin(t *testing.T) {
 	require.Equal(t, id, got.ID)
 	require.Equal(t, 0, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE encode(token_hash, 'escape') LIKE '%' || $1 || '%'`, s.Token.Reveal()))
 
-	require.NoError(t, b.Logout(ctx, s.Token, netip.Addr{}))
-	_, err = b.Session(ctx, s.Token)
-	require.ErrorIs(t, err, ErrUnauthorized)
-	require.NoError(t, b.Logout(ctx, s.Token, netip.Addr{}), "twice is no error")
+	for _, first := range []bool{true, false} {
+		ended, err := b.Logout(ctx, s.Token, netip.Addr{})
+		require.NoError(t, err, "twice is no error")
+		require.Equal(t, first, ended)
+		_, err = b.Session(ctx, s.Token)
+		require.ErrorIs(t, err, ErrUnauthorized)
+	}
 }
 
 func TestLoginRefusals(t *testing.T) {
@@ -130,7 +133,9 @@ func TestForeignTokens(t *testing.T) {
 	for _, token := range []string{"", "x", "\x00", strings.Repeat("a", 43), strings.Repeat("a", 10_000), secret.NewToken().Reveal()} {
 		_, err := b.Session(context.Background(), secret.Redact(token))
 		require.ErrorIs(t, err, ErrUnauthorized)
-		require.NoError(t, b.Logout(context.Background(), secret.Redact(token), netip.Addr{}))
+		ended, err := b.Logout(context.Background(), secret.Redact(token), netip.Addr{})
+		require.NoError(t, err)
+		require.False(t, ended)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestChangesTouchNoOthers(t *testing.T) {
 		{"password", func() error {
 			return b.ChangePassword(ctx, a.id, a.dora, a.doras.Token, password, fresh, bySession)
 		}, member(a.dora)},
-		{"a session", func() error { return b.Logout(ctx, a.doras.Token, netip.Addr{}) }, member(a.dora)},
+		{"a session", func() error { return err(b.Logout(ctx, a.doras.Token, netip.Addr{})) }, member(a.dora)},
 		{"a member's sessions", func() error { return err(b.EndSessions(ctx, a.id, a.bola.Email, byHand)) }, member(a.bola)},
 		{"a member's second factor", func() error { return err(b.ResetTOTP(ctx, a.id, a.bola.Email, byHand)) }, member(a.bola)},
 		{"an invitation that is accepted", func() error {
