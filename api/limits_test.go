@@ -13,8 +13,10 @@ import (
 
 	"ajo/internal/secret"
 	"ajo/internal/spec"
+	"ajo/internal/tenant"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/ratelimit"
 )
 
 func requireLimited(t *testing.T, r reply) {
@@ -227,6 +229,16 @@ func TestLimitOfAnAccount(t *testing.T) {
 		w.do("POST", "/register", `{"name":"A","email":"ada@example.com","password":"1234567"}`).refused(400, "password must be at least 8 characters")
 	}
 	requireLimited(t, w.do("POST", "/register", `{"name":"A","email":"ADA@example.com","password":"1234567"}`))
+
+	// what mails people of a tenant's choice counts under the tenant
+	for range 199 {
+		w.opts.Limits.Tenant(t.Context(), ratelimit.Members, m.id)
+	}
+	var invited tenant.MemberRecord
+	w.do("POST", "/auth/members", `{"email":"a@example.com","role":"viewer"}`, m.withSession()...).ok(201, &invited)
+	requireLimited(t, w.do("POST", "/auth/members", `{"email":"b@example.com","role":"viewer"}`, m.withSession()...))
+	requireLimited(t, w.do("POST", "/auth/members/"+invited.ID.String()+"/role", `{"role":"finance"}`, m.withSession()...))
+	w.do("POST", "/auth/members/"+invited.ID.String()+"/remove", "", m.withSession()...).ok(200, nil)
 }
 
 // A tenant whose look-ups wait for the bank, as many as may, is told so and when to come again;

@@ -8,6 +8,7 @@ import (
 
 	"ajo/internal/page"
 	"ajo/internal/tenant"
+	"ajo/ratelimit"
 )
 
 // pathID returns the id in a path; uuid.Nil, which no row has, if it is not an id.
@@ -38,12 +39,21 @@ func (e *edge) listMembers(c *fiber.Ctx) error {
 	})
 }
 
-// invite is POST /auth/members, an addition. Each call may send an e-mail: the limit keeps a
-// stranger's mailbox from filling up.
+// limitMembers counts a change of members that is mailed: a tenant must neither fill the mail
+// queue, in which the codes of others wait, nor mail any number of people in our name.
+func (e *edge) limitMembers(c *fiber.Ctx) error {
+	return e.limitQuietly(c, e.Limits.Tenant(c.UserContext(), ratelimit.Members, caller(c).ID))
+}
+
+// invite is POST /auth/members, an addition. Each call may send an e-mail: the limit of an address
+// keeps a stranger's mailbox from filling up.
 func (e *edge) invite(c *fiber.Ctx) error {
 	in := readBody(c)
 	email, role := in.text("email"), in.text("role")
 	if err := in.err(); err != nil {
+		return err
+	}
+	if err := e.limitMembers(c); err != nil {
 		return err
 	}
 	if err := e.limitAccount(c, "invite", tenant.NormalizeEmail(email)); err != nil {
@@ -58,6 +68,9 @@ func (e *edge) setRole(c *fiber.Ctx) error {
 	in := readBody(c)
 	role := in.text("role")
 	if err := in.err(); err != nil {
+		return err
+	}
+	if err := e.limitMembers(c); err != nil {
 		return err
 	}
 	m, err := e.Tenants.SetRole(c.UserContext(), caller(c).ID, pathID(c), role, e.by(c))

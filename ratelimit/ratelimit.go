@@ -52,6 +52,7 @@ const (
 	Resend      Action = "resend"       // is sent by the workers that send new events
 	Listen      Action = "listen"       // is repeated as soon as it is answered
 	Password    Action = "password"     // tries the present password
+	Members     Action = "members"      // mails people of the tenant's choice
 )
 
 // perAction is how often a tenant may do it.
@@ -60,6 +61,7 @@ var perAction = map[Action]limiter.Rate{
 	Resend:      {Period: time.Second, Limit: 10},
 	Listen:      {Period: time.Minute, Limit: 600},
 	Password:    perAccount,
+	Members:     {Period: time.Hour, Limit: 200}, // twice as many as there may be
 }
 
 // What each kind of limit decides.

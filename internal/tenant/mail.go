@@ -22,29 +22,32 @@ import (
 const (
 	mailers       = 4   // e-mails that are sent at once
 	mailQueueSize = 128 // e-mails that wait for each of these
+	mailShare     = 32  // of them, those that concern one address
 	mailTimeout   = 30 * time.Second
 )
 
 // job is something that is done after the answer.
 type job struct {
-	what string
-	do   func(context.Context) error
+	address, what string
+	do            func(context.Context) error
 }
 
 // mailQueue sends e-mails, and does what else must not show, asynchronously: no answer waits for a
 // mail server, and no response time reveals whether an e-mail was sent. What concerns one address
-// is done in order: the newest code arrives last.
+// is done in order: the newest code arrives last. What concerns one address takes only a share of
+// its queue, so that a tenant that has itself mailed all the time keeps no code from anybody else.
 type mailQueue struct {
-	sender mail.Sender
-	log    *slog.Logger
-	queues [mailers]chan job
-	mu     sync.RWMutex
-	closed bool
-	wg     sync.WaitGroup
+	sender  mail.Sender
+	log     *slog.Logger
+	queues  [mailers]chan job
+	mu      sync.Mutex
+	waiting map[string]int // jobs, by address
+	closed  bool
+	wg      sync.WaitGroup
 }
 
 func newMailQueue(sender mail.Sender, log *slog.Logger) *mailQueue {
-	q := &mailQueue{sender: sender, log: log}
+	q := &mailQueue{sender: sender, log: log, waiting: map[string]int{}}
 	for i := range q.queues {
 		queue := make(chan job, mailQueueSize)
 		q.queues[i] = queue
@@ -62,11 +65,21 @@ func (q *mailQueue) of(address string) chan<- job {
 
 func (q *mailQueue) work(queue <-chan job) {
 	for j := range queue {
+		q.taken(j.address)
 		ctx, cancel := context.WithTimeout(context.Background(), mailTimeout)
 		if err := j.do(ctx); err != nil {
 			q.log.Error("not done", "what", j.what, "error", err)
 		}
 		cancel()
+	}
+}
+
+// taken records that a job waits no more.
+func (q *mailQueue) taken(address string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting[address]--; q.waiting[address] == 0 {
+		delete(q.waiting, address)
 	}
 }
 
@@ -84,18 +97,23 @@ func (q *mailQueue) send(m mail.Message) {
 	})
 }
 
-// later queues something that concerns an address. It never waits: when the queue is full, it is
-// dropped and logged, and the recipient of an e-mail can ask for another. what says in the log what
-// was not done.
+// later queues something that concerns an address. It never waits: when the queue or the address's
+// share of it is full, it is dropped and logged, and the recipient of an e-mail can ask for
+// another. what says in the log what was not done.
 func (q *mailQueue) later(address, what string, do func(context.Context) error) {
-	q.mu.RLock()
-	defer q.mu.RUnlock()
-	if q.closed {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
 		q.log.Error("not done: shutting down", "what", what)
+		return
+	case q.waiting[address] >= mailShare:
+		q.log.Error("not done: too much waits for this address", "what", what)
 		return
 	}
 	select {
-	case q.of(address) <- job{what, do}:
+	case q.of(address) <- job{address, what, do}:
+		q.waiting[address]++
 	default:
 		q.log.Error("not done: the queue is full", "what", what)
 	}

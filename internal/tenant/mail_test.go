@@ -96,3 +96,40 @@ func TestMailsToOneAddressAreInOrder(t *testing.T) {
 	}
 	require.Equal(t, []string{"other", "first", "second"}, order)
 }
+
+// heldMails sends nothing until it is let go.
+type heldMails struct {
+	mailbox
+	let chan struct{}
+}
+
+func (h *heldMails) Send(ctx context.Context, m mail.Message) error {
+	<-h.let
+	return h.mailbox.Send(ctx, m)
+}
+
+// However many e-mails wait for one address, there is room for the code of another.
+func TestMailsToOneAddressLeaveRoom(t *testing.T) {
+	t.Parallel()
+	h := &heldMails{let: make(chan struct{})}
+	q := newMailQueue(h, slog.New(slog.DiscardHandler))
+	const ada = "ada@example.com"
+	other := "0@example.com"
+	for i := 0; q.of(other) != q.of(ada); i++ {
+		other = strconv.Itoa(i) + "@example.com"
+	}
+	for range 2 * mailQueueSize {
+		q.send(mail.Message{To: ada, Subject: "Your webhook URL was changed"})
+	}
+	q.send(mail.Message{To: other, Subject: "Your verification code"})
+	close(h.let)
+	require.NoError(t, q.drain(t.Context()))
+	sent := map[string]int{}
+	for _, m := range h.all() {
+		sent[m.To]++
+	}
+	require.Equal(t, 1, sent[other])
+	require.GreaterOrEqual(t, sent[ada], mailShare)
+	require.LessOrEqual(t, sent[ada], mailShare+1, "one was being sent")
+	require.Empty(t, q.waiting)
+}
