@@ -29,8 +29,8 @@ const (
 // that stand for a foreign party's, which would be measured otherwise, and keep the reconciliation,
 // which reads that party's list, out of the run.
 var settings = map[string]string{
-	// the bank's 75 calls and 15 POSTs a second
-	"AJO_PROVIDER_RATE": "-1", "AJO_PROVIDER_POST_RATE": "-1",
+	// the bank's 75 calls and 15 POSTs a second, and 5 payouts a minute to one account
+	"AJO_PROVIDER_RATE": "-1", "AJO_PROVIDER_POST_RATE": "-1", "AJO_PROVIDER_RECIPIENT_RATE": "-1",
 	"AJO_RATE_LIMIT": "1000000000-M", "AJO_RATE_LIMIT_OPEN": "1000000000-M",
 	"AJO_RECONCILE_EVERY": "744h", "AJO_RECONCILE_WINDOW": "744h", "AJO_RECONCILE_BACK": "0s",
 	"LOG_FORMAT": "json", "AJO_OPS_PASSWORD": opsPassword, "AJO_DRAIN": "0s",

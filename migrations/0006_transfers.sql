@@ -316,6 +316,18 @@ COMMENT ON TABLE payout_days IS 'What was accepted for payout on a day and has n
 COMMENT ON COLUMN payout_days.subject IS 'the tenant, or an account of it';
 COMMENT ON COLUMN payout_days.day IS 'day of the acceptance in Lagos (UTC+1, all the year)';
 
+-- A row is the lock of what it counts.
+CREATE TABLE payout_turns (
+    bank_code      text NOT NULL,
+    account_number text NOT NULL,
+    since          timestamptz NOT NULL,
+    asked          integer NOT NULL CHECK (asked > 0),
+    PRIMARY KEY (bank_code, account_number)
+) WITH (fillfactor = 50);
+CREATE INDEX payout_turns_since ON payout_turns (since);
+COMMENT ON TABLE payout_turns IS 'Payouts to one account that asked for a turn at the bank: it takes a few of them a minute.';
+COMMENT ON COLUMN payout_turns.since IS 'when the first of the minute asked';
+
 -- No foreign key to tenants either: what is left of a removed tenant is purged after a week.
 CREATE TABLE idempotency_keys (
     tenant_id    uuid NOT NULL,

@@ -56,6 +56,7 @@ Its credentials come from the same environment as the service's:
 	f.DurationVar(&opt.TokenTTL, "token-ttl", 30*time.Minute, "how long an access token lasts")
 	f.DurationSliceVar(&opt.RetryDelays, "retry-delays", fakebank.DefaultRetryDelays, "waits before a webhook's further attempts")
 	f.DurationVar(&opt.PayoutDelay, "payout-delay", 3*time.Second, "how long a payout is under way; 0: paid when submitted")
+	f.IntVar(&opt.RecipientRate, "recipient-rate", fakebank.DefaultRecipientRate, "payouts a minute that one account may get; 0: any number")
 	f.Func("payout-fee", "`naira` taken from the wallet for each payout, beside its amount; default 0.00", parseInto(&opt.PayoutFee))
 	f.Func("payout-vat", "VAT on that fee, in `naira`; default 0.00", parseInto(&opt.PayoutVAT))
 	f.Func("payout-stamp-duty", "stamp duty of each payout, in `naira`; default 0.00", parseInto(&opt.PayoutStampDuty))

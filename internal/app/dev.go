@@ -187,6 +187,7 @@ func (d *devRun) configure(s *stack.Stack) error {
 func (d *devRun) startBank() error {
 	d.bank = fakebank.New(fakebank.Options{
 		Log: d.log.With(slog.String("role", "fakebank")), StateFile: filepath.Join(d.Dir, "fakebank.json"), PayoutDelay: 3 * time.Second,
+		RecipientRate: fakebank.DefaultRecipientRate,
 	})
 	url, err := d.bank.Start(strings.TrimPrefix(d.cfg.ProviderURL, "http://"))
 	d.stops = append(d.stops, func() {

@@ -67,6 +67,7 @@ func Sandbox(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	}
 	defer func() { _ = bank.Close() }()
 	cfg.ProviderURL, cfg.IdentityURL, cfg.IdentityAppID, cfg.IdentityKey = address, address, "sandbox", secret.Redact("sandbox")
+	cfg.ProviderRecipientRate = -1 // every tenant pays to the numbers that stand for an outcome
 	worker, err := StartWorker(ctx, cfg, log, AllQueues())
 	if err != nil {
 		return err

@@ -57,6 +57,7 @@ type Config struct {
 	ProviderTimestampHeader            string          `env:"AJO_PROVIDER_TIMESTAMP_HEADER" envDefault:"provider-timestamp" doc:"header with the bank's timestamp"`
 	ProviderRate                       int             `env:"AJO_PROVIDER_RATE" envDefault:"75" doc:"calls a second to the bank from one process; -1: no limit"`
 	ProviderPostRate                   int             `env:"AJO_PROVIDER_POST_RATE" envDefault:"15" doc:"POST calls a second, counted in AJO_PROVIDER_RATE too; -1: no limit"`
+	ProviderRecipientRate              int             `env:"AJO_PROVIDER_RECIPIENT_RATE" envDefault:"5" doc:"payouts a minute to one recipient's account, from all workers together; -1: no limit"`
 
 	IdentityURL   string          `env:"AJO_IDENTITY_URL" doc:"the NIN service; empty: every submission goes to pending_review"`
 	IdentityAppID string          `env:"AJO_IDENTITY_APP_ID" doc:"the NIN service's app id"`

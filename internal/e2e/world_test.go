@@ -65,7 +65,7 @@ func worldOn(env *testenv.Env, redis *redis.Client, o fakebank.Options) *world {
 		"AJO_DATABASE_URL": env.DatabaseURL, "AJO_DATABASE_MAX_CONNS": "6", "AJO_REDIS_URL": env.RedisURL, "AJO_ENCRYPTION_KEYS": keys,
 		"AJO_PROVIDER_URL": w.bank.URL(), "AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID, "AJO_PROVIDER_CLIENT_ID": fakebank.DefaultClientID,
 		"AJO_PROVIDER_CLIENT_SECRET": "a-client-secret-of-this-test", "AJO_PROVIDER_WEBHOOK_SECRET": "a-webhook-secret-of-this-test",
-		"AJO_PROVIDER_RATE": "-1", "AJO_PROVIDER_POST_RATE": "-1",
+		"AJO_PROVIDER_RATE": "-1", "AJO_PROVIDER_POST_RATE": "-1", "AJO_PROVIDER_RECIPIENT_RATE": "-1",
 		"AJO_MAIL_DIR": filepath.Join(w.dir, "mail"), "AJO_RATE_LIMIT": "1000000-M", "AJO_RATE_LIMIT_OPEN": "1000000-M",
 		"AJO_CONFIRM_DELAYS": "1s", "AJO_CONFIRM_MISSES": "1000", "AJO_DELIVERY_DELAYS": "1s,1s,1s,1s,1s", "AJO_SWEEP_EVERY": "1s",
 	}

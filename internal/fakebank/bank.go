@@ -58,6 +58,9 @@ var feeTiers = []struct{ from, fee money.Amount }{
 // DefaultRetryDelays are the waits before a webhook's second to sixth attempt.
 var DefaultRetryDelays = []time.Duration{2 * time.Minute, 5 * time.Minute, 11 * time.Minute, 24 * time.Minute, 53 * time.Minute}
 
+// DefaultRecipientRate is how many payouts a minute the provider takes to one account.
+const DefaultRecipientRate = 5
+
 // Options say what bank [New] makes. The zero value is a bank with the development credentials, on
 // the system clock, in memory only, that pays out at once and without a fee.
 type Options struct {
@@ -76,6 +79,8 @@ type Options struct {
 	PayoutFee, PayoutVAT, PayoutStampDuty money.Amount
 	// how long a payout is under way; zero: it is paid when it is submitted
 	PayoutDelay time.Duration
+	// how many payouts a minute one account may get; more are answered 429. zero: any number
+	RecipientRate int
 
 	// what the NIN service asks for; empty: any that are not empty
 	IdentityAppID, IdentityKey string

@@ -48,6 +48,9 @@ func (b *Bank) submitPayout(c *call) answer {
 	if complaint != "" {
 		return refused("02", complaint)
 	}
+	if b.crowded(in) {
+		return failed(http.StatusTooManyRequests, "429", "Too many transfers to this account")
+	}
 	rule := c.plan.rule
 	p, known, ok := b.acceptPayout(in, amount, rule)
 	switch {
@@ -87,6 +90,25 @@ func (r payoutRequest) check() (amount money.Amount, complaint string) {
 		return amount, "senderName is required"
 	}
 	return amount, ""
+}
+
+// crowded reports whether a new payout's recipient has had all that it may get in a minute.
+func (b *Bank) crowded(in payoutRequest) bool {
+	if b.opt.RecipientRate <= 0 {
+		return false
+	}
+	b.books.mu.Lock()
+	defer b.books.mu.Unlock()
+	if b.books.payouts[in.MerchantTxRef] != nil {
+		return false
+	}
+	since, got := b.clock.Now().Add(-time.Minute), 0
+	for _, p := range b.books.payouts {
+		if p.BankCode == in.BankCode && p.AccountNumber == in.AccountNumber && p.CreatedAt.After(since) {
+			got++
+		}
+	}
+	return got >= b.opt.RecipientRate
 }
 
 func (p *Payout) same(r payoutRequest, amount money.Amount) bool {

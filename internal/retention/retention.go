@@ -66,6 +66,7 @@ func Rules(k Keep) []Rule {
 		{Table: "wallets", Kept: "for ever: they say whose money the books are of"},
 		{Table: "payout_limits", Kept: "for ever: they say why a settlement was refused"},
 		{Table: "payout_days", Kept: "for ever: a row a day for a tenant with limits, and for each of its accounts that paid"},
+		{Table: "payout_turns", Kept: "for an hour", Age: "since", After: time.Hour},
 		{Table: "freezes", Kept: "for ever: they say why a payout waited"},
 		{Table: "webhook_endpoints", Kept: "for ever: deliveries name them; a removed one has no secret"},
 		{Table: "deliveries", Kept: "AJO_KEEP_DELIVERIES, then in the archive"},

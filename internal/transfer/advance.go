@@ -122,8 +122,8 @@ func (s *Service) submit(ctx context.Context, st *claimed) error {
 	switch {
 	case err != nil:
 		return err
-	case made.refused:
-		return retry.At(made.at, errRefused)
+	case made.refused != nil:
+		return retry.At(made.at, made.refused)
 	case made.claim == nil:
 		return nil // another worker has the transfer
 	}

@@ -221,8 +221,8 @@ func claimsOf(transfers []*claimed) []work.Claim {
 // submitted is the result of recording a submission.
 type submitted struct {
 	claim   *work.Claim // nil: nothing may be submitted
-	refused bool        // the claim stood, but it must not be submitted: it is due again at once
-	at      time.Time
+	refused error       // the claim stood, but it must not be submitted now
+	at      time.Time   // of the submission, or when a refused one is due again
 }
 
 // submitSQL skips transfers that the bank has acknowledged since the claim, that are frozen, that
@@ -246,14 +246,17 @@ func (s *Service) submitAll(ctx context.Context, tx pg.Tx, transfers []*claimed)
 	if err != nil {
 		return nil, err
 	}
+	out, err := s.takeTurns(ctx, tx, now, transfers, leased)
+	if err != nil {
+		return nil, err
+	}
 	var ours []*claimed
 	var places []int
 	for i, st := range transfers {
-		if leased[i] != nil {
+		if out[i].claim != nil {
 			ours, places = append(ours, st), append(places, i)
 		}
 	}
-	out := make([]submitted, len(transfers))
 	if len(ours) == 0 {
 		return out, nil
 	}
@@ -263,9 +266,8 @@ func (s *Service) submitAll(ctx context.Context, tx pg.Tx, transfers []*claimed)
 	}
 	var refused []work.Outcome
 	for i, place := range places {
-		out[place] = submitted{claim: leased[place], at: now}
 		if !made[i] {
-			out[place] = submitted{refused: true, at: now}
+			out[place] = submitted{refused: errRefused, at: now}
 			refused = append(refused, work.Outcome{Claim: *leased[place], Next: &now})
 		}
 	}

@@ -177,6 +177,9 @@ type Options struct {
 	// Fees are the published fees of the bank, which are reserved for payouts whose fee the tenant
 	// bears. Without them, nothing is reserved.
 	Fees fee.Tiers
+	// RecipientRate is how many payouts a minute the bank takes to one account: more wait for their
+	// turn, and are not submitted before. Zero or less: any number.
+	RecipientRate int
 	// OpenRecall opens a recall of the payment of a transaction that the bank's record says was
 	// taken back. nil: the refund of such a payment just waits.
 	OpenRecall func(ctx context.Context, providerTxnRef string) error

@@ -63,13 +63,13 @@ export async function start() {
     PATH: process.env.PATH, HOME: dir, LOG_FORMAT: 'json', AJO_HTTP_ADDR: '127.0.0.1:0', AJO_OPS_ADDR: '127.0.0.1:0', AJO_DRAIN: '0s',
     AJO_DATABASE_URL: database, AJO_REDIS_URL: process.env.AJO_TEST_REDIS_URL, AJO_ENCRYPTION_KEYS: 'web:' + randomBytes(32).toString('base64'),
     AJO_PROVIDER_ACCOUNT_ID: 'an-account', AJO_PROVIDER_CLIENT_ID: 'a-client', AJO_PROVIDER_CLIENT_SECRET: 'a-client-secret', AJO_PROVIDER_WEBHOOK_SECRET: 'a-webhook-secret',
-    AJO_PROVIDER_RATE: '-1', AJO_PROVIDER_POST_RATE: '-1', AJO_RATE_LIMIT: '100000-M', AJO_RATE_LIMIT_OPEN: '100000-M',
+    AJO_PROVIDER_RATE: '-1', AJO_PROVIDER_POST_RATE: '-1', AJO_PROVIDER_RECIPIENT_RATE: '-1', AJO_RATE_LIMIT: '100000-M', AJO_RATE_LIMIT_OPEN: '100000-M',
     AJO_MAIL_DIR: join(dir, 'mail'), AJO_SPOOL_DIR: join(dir, 'spool'),
     AJO_CONFIRM_DELAYS: '1s', AJO_DELIVERY_DELAYS: '1s,1s,1s,1s,1s', AJO_SETTLE_DELAYS: '1s', AJO_SWEEP_EVERY: '1s',
   };
   const migrated = run(['migrate'], env, dir);
   if (await migrated.ended !== 0) throw new Error(migrated.out);
-  const bank = await run(['fakebank', '--addr', '127.0.0.1:0', '--webhook-url', '', '--payout-delay', '500ms'], env, dir).says(/service\): (http\S+)/);
+  const bank = await run(['fakebank', '--addr', '127.0.0.1:0', '--webhook-url', '', '--payout-delay', '500ms', '--recipient-rate', '0'], env, dir).says(/service\): (http\S+)/);
   env.AJO_PROVIDER_URL = bank; // and no NIN service: every submission waits for a review
   const sandbox = run(['sandbox'], {
     ...env, AJO_TEST_SECRET: randomBytes(32).toString('hex'), AJO_DATABASE_URL: at(database, '/postgres'), AJO_REDIS_URL: at(env.AJO_REDIS_URL, '/1'), AJO_SPOOL_DIR: join(dir, 'sandbox', 'spool'),
