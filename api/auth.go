@@ -118,7 +118,10 @@ func (e *edge) byKey(c *fiber.Ctx) (tenant.Tenant, error) {
 	if !e.Tenants.KeyKind.Check(key.Reveal()) {
 		return tenant.Tenant{}, errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c), [32]byte{})), tenant.ErrUnauthorized)
 	}
-	return e.identify(c, secret.Hash(key.Reveal()), e.limit, e.Limits.Key, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.ByAPIKey(ctx, key, e.address(c)) })
+	count := func(ctx context.Context, t tenant.Tenant, credential [32]byte) ratelimit.Result {
+		return e.Limits.Key(ctx, t.ID, credential)
+	}
+	return e.identify(c, secret.Hash(key.Reveal()), e.limit, count, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.ByAPIKey(ctx, key, e.address(c)) })
 }
 
 // identify looks up a credential and counts the request: under its tenant, or under its address if
@@ -126,7 +129,7 @@ func (e *edge) byKey(c *fiber.Ctx) (tenant.Tenant, error) {
 // up nothing of the tenant's limit. An address that is over its limit is refused before the
 // database is queried. limit decides by a count, and writes its headers.
 func (e *edge) identify(c *fiber.Ctx, credential [32]byte, limit func(*fiber.Ctx, ratelimit.Result) error,
-	count func(context.Context, [16]byte, [32]byte) ratelimit.Result, look func(context.Context) (tenant.Tenant, error),
+	count func(context.Context, tenant.Tenant, [32]byte) ratelimit.Result, look func(context.Context) (tenant.Tenant, error),
 ) (tenant.Tenant, error) {
 	ctx, addr := c.UserContext(), e.address(c)
 	if r := e.Limits.Admit(addr, credential); !r.OK {
@@ -139,7 +142,7 @@ func (e *edge) identify(c *fiber.Ctx, credential [32]byte, limit func(*fiber.Ctx
 	case err != nil:
 		return t, errors.Join(limit(c, e.Limits.Uncounted()), err)
 	}
-	return t, limit(c, count(ctx, t.ID, credential))
+	return t, limit(c, count(ctx, t, credential))
 }
 
 func (e *edge) bySession(c *fiber.Ctx) (tenant.Tenant, error) {
@@ -153,7 +156,10 @@ func (e *edge) bySession(c *fiber.Ctx) (tenant.Tenant, error) {
 	if err := sameOrigin(c); err != nil {
 		return tenant.Tenant{}, err
 	}
-	return e.identify(c, secret.Hash(token.Reveal()), e.limitQuietly, e.Limits.Session, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.Session(ctx, token) })
+	count := func(ctx context.Context, t tenant.Tenant, credential [32]byte) ratelimit.Result {
+		return e.Limits.Session(ctx, t.ID, t.Member.Role == tenant.Owner, credential)
+	}
+	return e.identify(c, secret.Hash(token.Reveal()), e.limitQuietly, count, func(ctx context.Context) (tenant.Tenant, error) { return e.Tenants.Session(ctx, token) })
 }
 
 func sessionToken(c *fiber.Ctx) secret.Redacted { return secret.Redact(c.Cookies(sessionCookie)) }

@@ -50,12 +50,12 @@ func TestLimitOfAKey(t *testing.T) {
 }
 
 // The allowance is the tenant's: a rotated key has what the one before left of it, and sessions
-// have one of their own together.
+// have one of their own together, half of which is the owner's.
 func TestLimitIsTheTenants(t *testing.T) {
 	spec.Shows(t, "limit.rate")
 	w := setup(t)
 	a, b := w.onboard(), w.onboard()
-	second := member{cookie: w.login(a.email)}
+	second, viewer := member{cookie: w.login(a.email)}, w.joins(b, tenant.Viewer)
 	w.limits("4-H", "100-H")
 	w.serve()
 	for range 3 {
@@ -74,7 +74,12 @@ func TestLimitIsTheTenants(t *testing.T) {
 		requireLimited(t, w.do("GET", "/auth/me", "", m.withSession()...))
 		requireLimited(t, w.do("POST", "/auth/webhook-secret", "", m.withSession()...))
 	}
+	for range 2 {
+		w.do("GET", "/auth/me", "", viewer.withSession()...).ok(200, nil)
+	}
+	requireLimited(t, w.do("GET", "/auth/me", "", viewer.withSession()...))
 	w.do("GET", "/auth/me", "", b.withSession()...).ok(200, nil)
+	w.do("GET", "/auth/overview", "", b.withSession()...).ok(200, nil)
 	w.do("GET", "/v1/accounts", "", b.withKey()...).ok(200, nil)
 }
 

@@ -66,9 +66,10 @@ var perAction = map[Action]limiter.Rate{
 
 // What each kind of limit decides.
 var (
-	byKey, bySession, byStranger = metrics.NewLimit("key"), metrics.NewLimit("session"), metrics.NewLimit("stranger")
-	byAddress, byAccount         = metrics.NewLimit("open"), metrics.NewLimit("account")
-	byAction                     = metrics.NewLimit("tenant")
+	byKey, byStranger    = metrics.NewLimit("key"), metrics.NewLimit("stranger")
+	bySession, byMember  = metrics.NewLimit("session"), metrics.NewLimit("member")
+	byAddress, byAccount = metrics.NewLimit("open"), metrics.NewLimit("account")
+	byAction             = metrics.NewLimit("tenant")
 )
 
 // Limiter counts. It is safe for concurrent use; Close ends its background work.
@@ -150,9 +151,17 @@ func (l *Limiter) Key(ctx context.Context, tenant [16]byte, credential [32]byte)
 }
 
 // Session counts a request with a tenant's session, given by its token's SHA-256, beside those with
-// its key: who logs in again, or twice, has no new allowance.
-func (l *Limiter) Session(ctx context.Context, tenant [16]byte, credential [32]byte) Result {
-	return l.metWith(credential, l.count(ctx, bySession, l.perTenant, "session:"+hex.EncodeToString(tenant[:])))
+// its key: who logs in again, or twice, has no new allowance. The sessions of all members but the
+// owner have half of it together: the owner can remove a member who uses it up.
+func (l *Limiter) Session(ctx context.Context, tenant [16]byte, owner bool, credential [32]byte) Result {
+	name := hex.EncodeToString(tenant[:])
+	if !owner {
+		half := limiter.Rate{Period: l.perTenant.Period, Limit: (l.perTenant.Limit + 1) / 2}
+		if r := l.count(ctx, byMember, half, "member:"+name); !r.OK {
+			return l.metWith(credential, r)
+		}
+	}
+	return l.metWith(credential, l.count(ctx, bySession, l.perTenant, "session:"+name))
 }
 
 // Stranger counts a request with a credential that opens nothing under the caller's address, by a

@@ -23,14 +23,20 @@ func TestLimitIsTheTenants(t *testing.T) {
 	ctx, tenant := context.Background(), [16]byte{1}
 	for i := range 4 {
 		require.True(t, l.Key(ctx, tenant, credential(i)).OK)
-		require.True(t, l.Session(ctx, tenant, credential(i)).OK)
+		require.True(t, l.Session(ctx, tenant, true, credential(i)).OK)
 	}
 	require.False(t, l.Key(ctx, tenant, credential(5)).OK, "a new key is no new allowance")
-	require.False(t, l.Session(ctx, tenant, credential(5)).OK, "nor is a new session")
+	require.False(t, l.Session(ctx, tenant, true, credential(5)).OK, "nor is a new session")
 	require.True(t, l.Key(ctx, [16]byte{2}, credential(6)).OK)
+	for i := range 4 {
+		require.Equal(t, i < 2, l.Session(ctx, [16]byte{3}, false, credential(i)).OK, "members but the owner have half")
+	}
+	for i := range 3 {
+		require.Equal(t, i < 2, l.Session(ctx, [16]byte{3}, true, credential(9)).OK, "the owner has the rest")
+	}
 	keys, err := client.Keys(ctx, "*").Result()
 	require.NoError(t, err)
-	require.Len(t, keys, 3, "one for each tenant's kind")
+	require.Len(t, keys, 5, "one for each tenant's kind")
 }
 
 // Made-up credentials have one count in Redis, their address's, and once that is passed none of

@@ -44,8 +44,8 @@ func (h *HTTP) Answered(status int, took time.Duration) {
 // Limit counts what one kind of limit decides.
 type Limit struct{ allowed, limited prometheus.Counter }
 
-// NewLimit returns the counts of a kind of limit: "key", "session", "stranger", "open", "account",
-// "tenant" (an action of one).
+// NewLimit returns the counts of a kind of limit: "key", "session", "member" (all but the owner),
+// "stranger", "open", "account", "tenant" (an action of one).
 func NewLimit(kind string) *Limit {
 	return &Limit{limitDecisions.WithLabelValues(kind, "allowed"), limitDecisions.WithLabelValues(kind, "limited")}
 }
