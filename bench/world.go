@@ -142,7 +142,7 @@ const anyPort = "127.0.0.1:0"
 func (w *world) startRoles(ctx context.Context) (err error) {
 	bank := maps.Clone(w.settings)
 	bank["GOGC"] = "400" // it stands for another machine: what it takes of this one is to be little
-	if w.bank, err = start(w.bin, w.dir, "fakebank", bank, "fakebank", "--addr", anyPort, "--webhook-url", "", "--payout-delay", "0s"); err != nil {
+	if w.bank, err = start(w.bin, w.dir, "fakebank", bank, "fakebank", "--addr", anyPort, "--webhook-url", "", "--payout-delay", "0s", "--recipient-rate", "0"); err != nil {
 		return err
 	}
 	if w.bankAddr, err = logged(ctx, w.bank, bankListens); err != nil {

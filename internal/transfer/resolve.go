@@ -98,8 +98,8 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 		return r, ErrPaidSum
 	}
 	var before claimed
-	if err := s.Pool.QueryRow(ctx, `SELECT status, attempt_count, acknowledged_at IS NOT NULL FROM transfers WHERE merchant_tx_ref = $1`, merchantTxRef).
-		Scan(&before.Status, &before.Attempts, &before.Acknowledged); err != nil {
+	if err := s.Pool.QueryRow(ctx, `SELECT status, attempt_count, acknowledged_at IS NOT NULL, coalesce(paid_amount, amount) FROM transfers WHERE merchant_tx_ref = $1`, merchantTxRef).
+		Scan(&before.Status, &before.Attempts, &before.Acknowledged, &before.Paid); err != nil {
 		if pg.IsNoRows(err) {
 			err = ErrNotFound
 		}
@@ -183,10 +183,10 @@ func (st *claimed) countLost(ctx context.Context, tx pg.Tx, now time.Time) error
 	return err
 }
 
-// movedSince reports whether a worker has learned something of the transfer, or has submitted it
-// again, since it was read before.
+// movedSince reports whether a worker has learned something of the transfer or submitted it again,
+// or a person has booked another sum, since it was read before.
 func (st *claimed) movedSince(before *claimed) bool {
-	return st.Status != before.Status || st.Attempts != before.Attempts || st.Acknowledged != before.Acknowledged
+	return st.Status != before.Status || st.Attempts != before.Attempts || st.Acknowledged != before.Acknowledged || !st.Paid.Equal(before.Paid)
 }
 
 // agrees reports whether the books already say what the resolution says.

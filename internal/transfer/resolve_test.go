@@ -18,6 +18,7 @@ import (
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
+	"ajo/ledger"
 )
 
 // consistent checks all the books, between the capabilities too, and what the light check says of
@@ -429,6 +430,29 @@ func TestResolveOfAnotherSumThatTheBankConfirms(t *testing.T) {
 	require.ErrorIs(t, resolve(transfer.Resolution{}), transfer.ErrBankSays)
 	require.ErrorIs(t, resolve(paidSum("80.00")), transfer.ErrBankSays)
 	b.money("10.00", isPaid, wasBack, givenBack, "debit 90.00 confirmed")
+	b.consistent(0)
+}
+
+// Two people book other sums of one transfer at once: the second is told that it has moved on.
+func TestTwoResolveAtOnce(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	b.bank.Faults.Set(pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterAmount, 0), func(r *fakebank.Rule) { r.Value = "95.00" }))
+	p := b.settle("100.00")
+	b.asked(p, 3)
+	_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, paidSum("90.00"), byHand)
+	require.NoError(t, err)
+	second := b.service(func(o *transfer.Options) {
+		o.Bank = meanwhile{b.client, func() {
+			_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, paidSum("80.00"), byHand)
+			require.NoError(t, err)
+		}}
+	})
+	_, err = second.Resolve(b.ctx, p.MerchantTxRef, paidSum("70.00"), byHand)
+	require.ErrorIs(t, err, transfer.ErrMovedOn)
+	balance, err := ledger.ReadBalance(b.ctx, b.Pool, b.account)
+	require.NoError(t, err)
+	require.Equal(t, "20.00", balance.Balance.String())
 	b.consistent(0)
 }
 
