@@ -321,12 +321,16 @@ CREATE TABLE payout_turns (
     bank_code      text NOT NULL,
     account_number text NOT NULL,
     since          timestamptz NOT NULL,
-    asked          integer NOT NULL CHECK (asked > 0),
+    taken          integer NOT NULL,
+    put_off        integer NOT NULL,
+    tenant_id      uuid,
     PRIMARY KEY (bank_code, account_number)
 ) WITH (fillfactor = 50);
 CREATE INDEX payout_turns_since ON payout_turns (since);
-COMMENT ON TABLE payout_turns IS 'Payouts to one account that asked for a turn at the bank: it takes a few of them a minute.';
+COMMENT ON TABLE payout_turns IS 'Payouts to one account in the present minute: the bank takes a few.';
 COMMENT ON COLUMN payout_turns.since IS 'when the first of the minute asked';
+COMMENT ON COLUMN payout_turns.put_off IS 'payouts that asked in the minute when no turn was left for them';
+COMMENT ON COLUMN payout_turns.tenant_id IS 'who has taken all turns of the minute, if it is one tenant';
 
 -- No foreign key to tenants either: what is left of a removed tenant is purged after a week.
 CREATE TABLE idempotency_keys (

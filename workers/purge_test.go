@@ -41,7 +41,7 @@ func TestPurgeUntilNothingIsOld(t *testing.T) {
 		`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, finished_at, report)
 			SELECT gen_random_uuid(), 'periodic', now() - n * interval '1 minute' - interval '1 day', now() - n * interval '1 minute', 'finished',
 				now()` + age + `, now(), jsonb_build_object('of', $3::uuid)`,
-		`INSERT INTO payout_turns (bank_code, account_number, since, asked) SELECT 'a' || ($3::uuid IS NULL), n::text, now()` + age + `, 1`,
+		`INSERT INTO payout_turns (bank_code, account_number, since, taken, put_off) SELECT 'a' || ($3::uuid IS NULL), n::text, now()` + age + `, 1, 0`,
 		`INSERT INTO confirm_lists (second, leased_until) SELECT now() - n * interval '1 second' + ($3::uuid IS NULL)::int * interval '1 day'` + age + `, now()`,
 	} {
 		b.Exec(sql+` FROM generate_series(1, $1::int + $2::int) AS n`, old, young, b.tenant)

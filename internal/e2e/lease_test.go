@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"syscall"
 	"testing"
 	"time"
@@ -69,6 +70,28 @@ func TestStoppedWorkerSubmitsNothing(t *testing.T) {
 	s.stops(stopped) // what it has in hand ends first
 	require.Equal(t, calls, s.bank.Calls(submissions), "it submits nothing any more")
 	s.checkPayouts()
+}
+
+// Two workers share the turns of one recipient at the bank, of which a tenant alone has all but
+// one: a payout without a turn waits, and is not submitted.
+func TestWorkersShareTurns(t *testing.T) {
+	s := newSettler(t)
+	s.settings["AJO_PROVIDER_RECIPIENT_RATE"] = "3"
+	s.startAPI()
+	s.startWorker("settle")
+	s.startWorker("settle")
+	s.fund("shop", money.Must("50.00"))
+	for i := range 5 {
+		a, err := request("POST", s.apiURL+"/v1/accounts/shop/settle", map[string]string{"amount": "10.00", "bankCode": "058", "accountNumber": "0123456789"},
+			http.Header{"X-Api-Key": {s.key}, "Idempotency-Key": {fmt.Sprint("sweep ", i)}})
+		require.NoError(t, err)
+		require.Equal(t, http.StatusAccepted, a.status, string(a.body))
+	}
+	s.eventually("two paid, and three that wait for their turn", func() bool {
+		return s.count(`SELECT count(*) FROM transfers WHERE status = 'success' AND attempt_count = 1`) == 2 &&
+			s.count(`SELECT count(*) FROM transfers WHERE status = 'pending' AND attempt_count = 0 AND last_error LIKE '%its turn%'`) == 3
+	})
+	require.Len(t, s.bank.Payouts(), 2)
 }
 
 // A worker is killed while it waits for the bank's answers to many submissions. With the default

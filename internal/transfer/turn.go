@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/pg"
@@ -16,8 +17,12 @@ import (
 // payouts that way. So a submission takes a turn first, before it is counted. Turns are taken in
 // Postgres, because all workers share them.
 
-// turnsFor is a minute, and what the bank's clock may differ from ours.
-const turnsFor = time.Minute + 5*time.Second
+const (
+	// turnsFor is a minute, and what the bank's clock may differ from ours.
+	turnsFor = time.Minute + 5*time.Second
+	// maxTurnWait is over how many such minutes those without a turn are spread.
+	maxTurnWait = 15
+)
 
 var errCrowded = errors.New("waits for its turn: the bank takes only a few payouts a minute to one account")
 
@@ -27,58 +32,88 @@ type recipient struct {
 	AccountNumber string `pg:"account_number"`
 }
 
-// wanting are the turns that a batch wants at one recipient.
-type wanting struct {
+// turns are those of a recipient in one minute.
+type turns struct {
 	recipient
-	Asked int `pg:"asked"`
+	Taken  int        `pg:"taken"`
+	Put    int        `pg:"put_off"`
+	Tenant *uuid.UUID `pg:"tenant_id"` // who has taken all of them; nil: nobody, or several
+	since  time.Time
 }
 
-// turnsSQL counts the turns that were asked for since the first one of the minute, and begins a new
-// minute when that one is over.
-var turnsSQL = `
-	INSERT INTO payout_turns AS p (bank_code, account_number, since, asked)
-	SELECT bank_code, account_number, $1::timestamptz, asked FROM ` + pg.Unnest[wanting](3, "m") + ` ORDER BY bank_code, account_number
-	ON CONFLICT (bank_code, account_number) DO UPDATE
-	SET since = CASE WHEN p.since <= $2::timestamptz THEN excluded.since ELSE p.since END, asked = CASE WHEN p.since <= $2 THEN 0 ELSE p.asked END + excluded.asked
-	RETURNING bank_code, account_number, since, asked`
+var (
+	// lockTurnsSQL locks the turns of recipients, and begins a new minute where the last is over.
+	lockTurnsSQL = `
+		INSERT INTO payout_turns AS p (bank_code, account_number, since, taken, put_off)
+		SELECT bank_code, account_number, $1::timestamptz, 0, 0 FROM ` + pg.Unnest[recipient](3, "m") + ` ORDER BY bank_code, account_number
+		ON CONFLICT (bank_code, account_number) DO UPDATE
+		SET since = CASE WHEN p.since <= $2::timestamptz THEN excluded.since ELSE p.since END, taken = CASE WHEN p.since <= $2 THEN 0 ELSE p.taken END,
+			put_off = CASE WHEN p.since <= $2 THEN 0 ELSE p.put_off END, tenant_id = CASE WHEN p.since > $2 THEN p.tenant_id END
+		RETURNING bank_code, account_number, taken, put_off, tenant_id, since`
+	saveTurnsSQL = `
+		UPDATE payout_turns p SET taken = m.taken, put_off = m.put_off, tenant_id = m.tenant_id FROM ` + pg.Unnest[turns](1, "m") + `
+		WHERE p.bank_code = ANY(ARRAY[m.bank_code]) AND p.account_number = ANY(ARRAY[m.account_number])`
+)
+
+// take returns when a transfer of the tenant may be submitted; nil: now. One tenant alone does not
+// get the last turn of a minute: however many it asks for, another one need not wait for them.
+func (t *turns) take(tenant uuid.UUID, rate int) *time.Time {
+	share := max(1, rate-1)
+	switch alone := t.Taken == 0 || t.Tenant != nil && *t.Tenant == tenant; {
+	case t.Taken < share && alone:
+		t.Tenant = &tenant
+	case t.Taken < rate && !alone:
+		t.Tenant = nil
+	default:
+		minutes := 1 + t.Put/share%maxTurnWait
+		t.Put++
+		return new(t.since.Add(time.Duration(minutes) * turnsFor))
+	}
+	t.Taken++
+	return nil
+}
 
 // takeTurns says which transfers may be submitted now: those that are leased and whose turn has
 // come. It gives back the others until their turn.
 func (s *Service) takeTurns(ctx context.Context, tx pg.Tx, now time.Time, transfers []*claimed, leased []*work.Claim) ([]submitted, error) {
 	out := make([]submitted, len(transfers))
-	places := map[recipient][]int{}
+	wanted := map[recipient]*turns{}
+	var recipients []recipient
 	for i, st := range transfers {
-		if out[i] = (submitted{claim: leased[i], at: now}); leased[i] != nil && s.RecipientRate > 0 {
-			to := recipient{st.BankCode, st.AccountNumber}
-			places[to] = append(places[to], i)
+		out[i] = submitted{claim: leased[i], at: now}
+		to := recipient{st.BankCode, st.AccountNumber}
+		if leased[i] != nil && s.RecipientRate > 0 && wanted[to] == nil {
+			wanted[to] = &turns{}
+			recipients = append(recipients, to)
 		}
 	}
-	var wanted []wanting
-	for to, at := range places {
-		wanted = append(wanted, wanting{to, len(at)})
-	}
-	if len(wanted) == 0 {
+	if len(recipients) == 0 {
 		return out, nil
 	}
-	rows := pg.Rows(ctx, tx, turnsSQL, pg.Columns(wanted, now, now.Add(-turnsFor))...)
-	var to recipient
-	var since time.Time
-	var asked int
-	var later []postponement
-	if _, err := pgx.ForEachRow(rows, []any{&to.BankCode, &to.AccountNumber, &since, &asked}, func() error {
-		at := places[to]
-		for i, place := range at {
-			before := asked - len(at) + i // those that asked before it in this minute
-			if minutes := before / s.RecipientRate; minutes > 0 {
-				turn := since.Add(time.Duration(minutes) * turnsFor)
-				st := *transfers[place]
-				st.Claim = *leased[place]
-				later = append(later, postponement{claimed: &st, next: &turn, asks: st.Asks, unknown: st.Unknown, why: errCrowded.Error()})
-				out[place] = submitted{refused: errCrowded, at: turn}
-			}
-		}
+	rows := pg.Rows(ctx, tx, lockTurnsSQL, pg.Columns(recipients, now, now.Add(-turnsFor))...)
+	var all []*turns
+	var row turns
+	if _, err := pgx.ForEachRow(rows, []any{&row.BankCode, &row.AccountNumber, &row.Taken, &row.Put, &row.Tenant, &row.since}, func() error {
+		t := row
+		wanted[t.recipient] = &t
+		all = append(all, &t)
 		return nil
 	}); err != nil {
+		return nil, err
+	}
+	var later []postponement
+	for i, st := range transfers {
+		if leased[i] == nil {
+			continue
+		}
+		if turn := wanted[recipient{st.BankCode, st.AccountNumber}].take(st.TenantID, s.RecipientRate); turn != nil {
+			again := *st
+			again.Claim = *leased[i]
+			later = append(later, postponement{claimed: &again, next: turn, asks: st.Asks, unknown: st.Unknown, why: errCrowded.Error()})
+			out[i] = submitted{refused: errCrowded, at: *turn}
+		}
+	}
+	if _, err := tx.Exec(ctx, saveTurnsSQL, pg.Columns(all)...); err != nil {
 		return nil, err
 	}
 	_, err := s.postponeAll(ctx, tx, later)
