@@ -69,6 +69,5 @@ AJO_LINK instead of on the command line.`,
 
 // secretFrom is a flag's value, or that of the environment.
 func secretFrom(flag, name string) secret.Redacted {
-	flag = cmp.Or(flag, os.Getenv(name))
-	return secret.Redact(flag)
+	return secret.Redact(cmp.Or(flag, os.Getenv(name)))
 }

@@ -75,6 +75,5 @@ func (t *Target) Decide(amount money.Amount, late bool) (action Action, why stri
 			action, why = p.Exact, "exact: "+expected
 		}
 	}
-	action = cmp.Or(action, Accept)
-	return action, why
+	return cmp.Or(action, Accept), why
 }

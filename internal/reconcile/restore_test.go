@@ -160,19 +160,27 @@ func (b saysOtherwise) Transaction(ctx context.Context, id string) (provider.Tra
 	return t, err
 }
 
+// underReview is a payment that a run has seen, and that is under review since: the bank's record
+// has another fee.
+func (b *bundle) underReview() (uuid.UUID, fakebank.Transaction) {
+	b.T.Helper()
+	txn := b.paySilently("5000.00")
+	id := b.receive(b.hook(txn)).ID
+	b.post(id)
+	b.Clock.Advance(time.Hour)
+	require.Empty(b.T, b.due().Exceptions, "bank and books agree")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+	b.confirm(id)
+	return id, txn
+}
+
 // A payment that an operator has decided on is asked about, though its list was read long before.
 func TestDecisionThatTheBankContradicts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.due()
 	b.Clock.Advance(time.Minute)
-	txn := b.paySilently("5000.00")
-	id := b.receive(b.hook(txn)).ID
-	b.post(id)
-	b.Clock.Advance(time.Hour)
-	require.Empty(t, b.due().Exceptions, "bank and books agree")
-	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
-	b.confirm(id)
+	id, txn := b.underReview()
 	b.Clock.Advance(time.Hour)
 	require.Empty(t, b.due().Exceptions, "it is under review")
 	b.Clock.Advance(time.Minute)
@@ -195,13 +203,7 @@ func TestDecisionThatTheBankContradicts(t *testing.T) {
 func TestDecisionBesideManyOpenItems(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	txn := b.paySilently("5000.00")
-	id := b.receive(b.hook(txn)).ID
-	b.post(id)
-	b.Clock.Advance(time.Hour)
-	require.Empty(t, b.due().Exceptions, "bank and books agree")
-	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
-	b.confirm(id)
+	id, txn := b.underReview()
 	b.Exec(`INSERT INTO reconcile_items (id, kind, ref, found_at, due_at) SELECT gen_random_uuid(), 'payment', 'lost-' || n, $1, $1 FROM generate_series(1, 200) n`,
 		b.Clock.Now().Add(-30*24*time.Hour))
 	_, err := b.payments.ReverseReviewed(b.ctx, id, byHand)

@@ -76,16 +76,22 @@ func (s *slowFirst) Send(ctx context.Context, m mail.Message) error {
 	return s.mailbox.Send(ctx, m)
 }
 
+// another is an address whose e-mails wait in the queue of the given one, or not.
+func another(q *mailQueue, address string, together bool) string {
+	for i := 0; ; i++ {
+		if other := strconv.Itoa(i) + "@example.com"; (q.of(other) == q.of(address)) == together {
+			return other
+		}
+	}
+}
+
 // E-mails to one address arrive in order, and none waits for those to most others.
 func TestMailsToOneAddressAreInOrder(t *testing.T) {
 	t.Parallel()
 	s := &slowFirst{other: make(chan struct{})}
 	q := newMailQueue(s, slog.New(slog.DiscardHandler))
 	const ada = "ada@example.com"
-	other := "0@example.com"
-	for i := 0; q.of(other) == q.of(ada); i++ {
-		other = strconv.Itoa(i) + "@example.com"
-	}
+	other := another(q, ada, false)
 	for _, m := range []mail.Message{{To: ada, Subject: "first"}, {To: ada, Subject: "second"}, {To: other, Subject: "other"}} {
 		q.send(m)
 	}
@@ -114,10 +120,7 @@ func TestMailsToOneAddressLeaveRoom(t *testing.T) {
 	h := &heldMails{let: make(chan struct{})}
 	q := newMailQueue(h, slog.New(slog.DiscardHandler))
 	const ada = "ada@example.com"
-	other := "0@example.com"
-	for i := 0; q.of(other) != q.of(ada); i++ {
-		other = strconv.Itoa(i) + "@example.com"
-	}
+	other := another(q, ada, true)
 	for range 2 * mailQueueSize {
 		q.send(mail.Message{To: ada, Subject: "Your webhook URL was changed"})
 	}

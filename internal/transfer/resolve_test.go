@@ -414,14 +414,22 @@ func TestResolveIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, transfer.ErrAgrees)
 }
 
+// recordedOf is a transfer of 100.00 that is under way, and that the bank's record says was paid
+// with another sum.
+func (b *bundle) recordedOf(sum string) transfer.Transfer {
+	b.T.Helper()
+	b.fund("100.00")
+	b.bank.Faults.Set(pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterAmount, 0), func(r *fakebank.Rule) { r.Value = sum }))
+	p := b.settle("100.00")
+	b.asked(p, 3)
+	return p
+}
+
 // What a person has booked of another sum, and the bank's record says too, is certain like the
 // ordered sum.
 func TestResolveOfAnotherSumThatTheBankConfirms(t *testing.T) {
 	b := setup(t)
-	b.fund("100.00")
-	b.bank.Faults.Set(pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterAmount, 0), func(r *fakebank.Rule) { r.Value = "90.00" }))
-	p := b.settle("100.00")
-	b.asked(p, 3)
+	p := b.recordedOf("90.00")
 	resolve := func(to transfer.Resolution) error {
 		_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, to, byHand)
 		return err
@@ -433,13 +441,10 @@ func TestResolveOfAnotherSumThatTheBankConfirms(t *testing.T) {
 	b.consistent(0)
 }
 
-// Two people book other sums of one transfer at once: the second is told that it has moved on.
+// Two people book other sums of one transfer at once: the second gets an error.
 func TestTwoResolveAtOnce(t *testing.T) {
 	b := setup(t)
-	b.fund("100.00")
-	b.bank.Faults.Set(pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterAmount, 0), func(r *fakebank.Rule) { r.Value = "95.00" }))
-	p := b.settle("100.00")
-	b.asked(p, 3)
+	p := b.recordedOf("95.00")
 	_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, paidSum("90.00"), byHand)
 	require.NoError(t, err)
 	second := b.service(func(o *transfer.Options) {

@@ -163,8 +163,7 @@ func readAccount(a answer, ref string) (provider.Account, error) {
 	case !nubanForm.MatchString(string(w.Number)):
 		return provider.Account{}, a.err("no account number in the answer")
 	}
-	name := w.BankAccountName
-	name = cmp.Or(name, w.AccountName)
+	name := cmp.Or(w.BankAccountName, w.AccountName)
 	return provider.Account{
 		Ref: ref, Number: string(w.Number), Name: string(name), BankName: string(w.BankName), Closed: w.Expired,
 	}, nil

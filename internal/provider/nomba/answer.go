@@ -102,8 +102,7 @@ func parseAnswer(call string, status int, body []byte) answer {
 	}
 	a.code = tidy(string(code))
 	a.own = a.code != "" && e.Code[0] == '"'
-	a.desc = tidy(string(e.Description))
-	a.desc = cmp.Or(a.desc, tidy(string(e.Message)))
+	a.desc = cmp.Or(tidy(string(e.Description)), tidy(string(e.Message)))
 	var dense bytes.Buffer
 	if len(e.Data) > 0 && json.Compact(&dense, e.Data) == nil {
 		switch dense.String() {

@@ -28,8 +28,7 @@ const (
 //
 // Fitting a fitted name changes nothing.
 func holderName(s string) string {
-	name := strings.Join(identity.Words(strings.ReplaceAll(s, "&", " and ")), " ")
-	name = cmp.Or(name, nameless)
+	name := cmp.Or(strings.Join(identity.Words(strings.ReplaceAll(s, "&", " and ")), " "), nameless)
 	if len(name) < minHolder {
 		name += " " + padding
 	}
