@@ -95,12 +95,17 @@ func TestStatusNamesEndpointsThatFail(t *testing.T) {
 	o.compared(time.Now(), "0.00")
 	dead := o.deadLetter()
 	require.Empty(t, o.needs(), "a dead letter is its tenant's")
-	o.Exec(`UPDATE deliveries SET status = 'pending', attempt_count = 2, created_at = now() - interval '59 minutes' WHERE id = $1`, dead)
+	failedFor := func(minutes int) { // it was sent again, and has failed once since
+		o.Exec(`UPDATE deliveries SET status = 'pending', replayed_after = attempt_count, attempt_count = attempt_count + 1 WHERE id = $1`, dead)
+		o.Exec(`INSERT INTO delivery_attempts (delivery_id, attempt, started_at, duration_ms, status_code, error, response_body)
+			SELECT id, attempt_count, now() - make_interval(mins => $2), 1, 500, last_error, '' FROM deliveries WHERE id = $1`, dead, minutes)
+	}
+	failedFor(59)
 	o.Schedule(work.Deliver, dead, time.Now().Add(time.Hour))
 	require.Empty(t, o.needs())
 	out := o.good("status")
-	require.Regexp(t, `webhooks +endpoint of Test tenant +1 wait, the oldest for 59m\d+s: HTTP 500 +ajo deliveries list --status pending --tenant `+o.tenant.String(), out)
-	o.Exec(`UPDATE deliveries SET created_at = now() - interval '61 minutes' WHERE id = $1`, dead)
+	require.Regexp(t, `webhooks +endpoint of Test tenant +1 wait, attempts fail for 59m\d+s: HTTP 500 +ajo deliveries list --status pending --tenant `+o.tenant.String(), out)
+	failedFor(61)
 	require.Len(t, o.needs(), 1)
 }
 

@@ -163,7 +163,7 @@ func (t *Tools) endpointsStatus(ctx context.Context, s *Status, now time.Time, d
 	for _, e := range failing[:min(len(failing), 5)] {
 		age := max(0, now.Sub(e.Since))
 		s.add("webhooks", "endpoint of "+e.Tenant, age > lateEndpoint, "ajo deliveries list --status pending --tenant "+e.TenantID.String(),
-			"%d wait, the oldest for %s: %s", e.Deliveries, age.Round(time.Second), e.LastError)
+			"%d wait, attempts fail for %s: %s", e.Deliveries, age.Round(time.Second), e.LastError)
 	}
 	if more := len(failing) - 5; more > 0 {
 		s.add("webhooks", "other endpoints that fail", false, "ajo deliveries list --status pending", "%d", more)

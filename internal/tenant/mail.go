@@ -219,7 +219,7 @@ func failingEmail(f webhook.FailingEndpoint) mail.Message {
 
     %s
 
-do not arrive. The oldest of at least %d that wait is of %s UTC. The last error: %s.
+do not arrive. Of at least %d that wait, the first attempt failed on %s UTC. The last error: %s.
 
 Each is retried for 95 minutes, or for 24 hours if the endpoint has retries for a day. What has not arrived by
 then is a dead letter, which you can send again in the dashboard, or with the API, once the endpoint works. Each attempt and its answer

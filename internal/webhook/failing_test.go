@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,4 +45,39 @@ func TestFailing(t *testing.T) {
 	require.Equal(t, testenv.Value[string](b.Env, `SELECT name || ' ' || email FROM tenants WHERE id = $1`, b.tenant), first.Tenant+" "+first.Email)
 	require.Equal(t, []any{b.tenant, r.URL + "/hook", 2, true, "HTTP 503"}, []any{first.TenantID, first.CallbackURL, first.Deliveries, since.Equal(first.Since), first.LastError})
 	require.Equal(t, r.URL+"/later", failing[1].CallbackURL)
+}
+
+// A dead letter that is sent again fails no more than a new event does: neither its attempts before
+// that nor its age say that the endpoint fails now.
+func TestFailingAfterAReplay(t *testing.T) {
+	b := setup(t)
+	var code atomic.Int32
+	code.Store(503)
+	r := receive(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(code.Load())) })
+	failing := func() []FailingEndpoint {
+		all, err := b.Failing(b.ctx)
+		require.NoError(t, err)
+		return all
+	}
+	id := b.queueOne(r.URL)
+	made := b.Clock.Now()
+	for b.get(id).Status == Pending {
+		require.Error(t, b.Deliver(b.ctx, id))
+		b.Clock.Advance(time.Hour)
+	}
+	require.Empty(t, failing(), "nothing waits")
+	b.Clock.Advance(20 * 24 * time.Hour)
+	require.NoError(t, b.Replay(b.ctx, id, byHand))
+	require.Empty(t, failing(), "it has not failed since")
+
+	again := b.Clock.Now()
+	require.Error(t, b.Deliver(b.ctx, id))
+	all := failing()
+	require.Len(t, all, 1)
+	require.True(t, all[0].Since.Equal(again), "%s: it was made at %s, and sent again at %s", all[0].Since, made, again)
+
+	code.Store(200)
+	b.Clock.Advance(time.Hour)
+	require.NoError(t, b.Deliver(b.ctx, id))
+	require.Empty(t, failing())
 }
