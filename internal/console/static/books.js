@@ -63,7 +63,7 @@ export function reconciliations(_, query, session) {
     { name: 'Dismiss', value: (i) => (i.DismissedAt ? 'dismissed' : acts(session, { command: 'reconcile dismiss', label: 'Dismiss', values: { transaction: i.Ref }, text: 'It is not reported again.', done: () => open.reload() })) ?? dim('—') },
   ] });
   const page = listPage({
-    title: 'Reconciliation', lead: 'Our books against the bank’s list.', query, command: 'reconcile list', caption: 'Reports', noun: 'report', nouns: 'reports', none: 'There was none yet.', nodes: [card('Still asked about', open.box)],
+    title: 'Reconciliation', lead: 'Our books against the bank’s list.', query, command: 'reconcile list', caption: 'Reports', noun: 'report', nouns: 'reports', none: 'There was none yet.', above: { title: 'Still asked about', of: () => open },
     columns: [
       { name: 'Report', head: true, value: (r) => h('a', { href: to`/reconciliations/${r.ID}` }, r.Kind) }, { name: 'From', value: (r) => time(r.From) }, { name: 'To', value: (r) => time(r.To) }, { name: 'Status', value: (r) => badge(r.Status) },
       { name: 'Posted', number: true, value: (r) => String(r.Stored ?? '—') }, { name: 'Exceptions', number: true, value: (r) => String(r.Exceptions ?? '—') }, { name: 'Error', wide: true, value: (r) => r.LastError || '—' },

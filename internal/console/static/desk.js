@@ -5,7 +5,7 @@ import { asked, confirmed } from './dialog.js';
 import { h } from './dom.js';
 import { filters, list } from './table.js';
 import { setQuery } from './route.js';
-import { announce, button, empty, pageHead, refreshButton, region } from './ui.js';
+import { announce, button, card, empty, pageHead, refreshButton, region } from './ui.js';
 
 const dashed = (command) => command.replaceAll(' ', '-');
 
@@ -23,25 +23,31 @@ export function listOf(command, { query = {}, none = 'There is none.', ...more }
   });
 }
 
-// listPage is a page with a list, which fields and what is fixed narrow; nodes stand between.
-export function listPage({ title, lead, actions = [], fields = [], nodes = [], query, fixed = {}, ...more }) {
+// listPage is a page with a list, which fields and what is fixed narrow. above is {title, of(query)}: a region that stands above it, of what the fields choose, and is read again
+// when the list is.
+export function listPage({ title, lead, actions = [], fields = [], above, query, fixed = {}, ...more }) {
   const known = Object.fromEntries(fields.map((f) => [f.name, query?.[f.name] ?? '']));
   let shown = listOf(more.command, { ...more, query: { ...fixed, ...known } });
+  let first = above?.of(known);
   const place = shown.box;
-  const head = pageHead(title, { lead, actions: [actions, refreshButton(() => shown.reload())] });
+  const head = pageHead(title, { lead, actions: [actions, refreshButton(() => shown.reload(), () => first?.reload() ?? true)] });
   const form = fields.length ? filters(fields, known, (q) => {
     setQuery(q);
     const next = listOf(more.command, { ...more, query: { ...fixed, ...q } });
     shown.box.replaceWith(next.box);
     shown = next;
+    if (!above) return;
+    const other = above.of(q);
+    first.box.replaceWith(other.box);
+    first = other;
   }) : null;
-  return { title, nodes: [head, nodes, form, place] };
+  return { title, nodes: [head, first && card(above.title, first.box), form, place] };
 }
 
-// showPage is a page of what a command shows of one thing; render(data, reload) makes it of its JSON.
-export function showPage({ title, up, command, query, render, lead, actions = [] }) {
+// showPage is a page of what a command shows of one thing; render(data, reload) makes it of its JSON. others are the regions that the caller puts below it: they are read again with it.
+export function showPage({ title, up, command, query, render, lead, actions = [], others = [] }) {
   const r = region(() => reads(command, query), (data) => render(data, () => r.reload()));
-  return { title, nodes: [pageHead(title, { up, lead, actions: [actions, refreshButton(r.reload)] }), r.box] };
+  return { title, nodes: [pageHead(title, { up, lead, actions: [actions, refreshButton(r.reload, ...others.map((o) => o.reload))] }), r.box] };
 }
 
 const reason = { name: 'reason', label: 'Reason', required: true, maxlength: 500, autocomplete: 'off', hint: 'Why, and the ticket. It is kept in the audit log.' };

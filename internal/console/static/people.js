@@ -42,7 +42,7 @@ export function tenant({ id }, _, session) {
     { name: 'Reset', value: (m) => (m.totp ? acts(session, { command: 'tenant reset-totp', label: 'Reset second factor', values: { tenant: id, member: m.email }, text: 'First make sure who is asking. The member’s sessions end.', done: () => people.reload() }) : dim('—')) ?? dim('—') },
   ] });
   const page = showPage({
-    title: 'Tenant', up: { href: '#/tenants', name: 'Tenants' }, command: 'tenant show', query: { tenant: id },
+    title: 'Tenant', up: { href: '#/tenants', name: 'Tenants' }, command: 'tenant show', query: { tenant: id }, others: [limits, policy, keys, people],
     render: (t, reload) => {
       const act = (command, label, more) => acts(session, { command, label, values: { tenant: id }, done: reload, ...more });
       return card(t.Name, facts([

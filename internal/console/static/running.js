@@ -33,11 +33,11 @@ export function delivery({ id }, _, session) {
 }
 
 export function work(_, query, session) {
-  const summary = region(() => reads('work list', { summary: 'true' }), (all) => h('div', { class: 'table' }, table('Work by kind', [
+  const summary = () => region(() => reads('work list', { summary: 'true' }), (all) => h('div', { class: 'table' }, table('Work by kind', [
     { name: 'Kind', head: true, value: (s) => s.Kind }, { name: 'Due', number: true, value: (s) => String(s.Due) }, { name: 'Oldest due', value: (s) => time(s.OldestDue) }, { name: 'Leased', number: true, value: (s) => String(s.Leased) }, { name: 'Later', number: true, value: (s) => String(s.Later) },
   ], all)));
   return listPage({
-    title: 'Work', lead: 'What is still to be done, when, and why it failed.', query, command: 'work list', caption: 'Work', noun: 'item', nouns: 'items', none: 'There is no such work.', nodes: [card('By age', summary.box)],
+    title: 'Work', lead: 'What is still to be done, when, and why it failed.', query, command: 'work list', caption: 'Work', noun: 'item', nouns: 'items', none: 'There is no such work.', above: { title: 'By age', of: summary },
     fields: [choice('kind', 'Kind', 'ingest', 'confirm', 'settle', 'deliver', 'expire'), ...[['due', 'Due'], ['failing', 'Failing'], ['leased', 'Leased']].map(([name, label]) => ({ name, label, options: [['', 'All'], ['true', 'Only']] })), { name: 'tenant', label: 'Tenant (ID or e-mail)' }],
     columns: [
       { name: 'Item', head: true, loose: true, value: (w) => `${w.Kind} ${w.ID}` }, { name: 'Due', value: (w) => time(w.DueAt) }, { name: 'Tenant', value: (w) => w.TenantName || '—' }, { name: 'Failures', number: true, value: (w) => String(w.Attempts) }, { name: 'Last error', wide: true, value: (w) => w.LastError || '—' },

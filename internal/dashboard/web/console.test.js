@@ -301,8 +301,15 @@ test('what is held is summed up, found by its source, and released; a system acc
   await page.getByRole('row', { name: 'a dispute' }).getByText('₦1,200.50').waitFor();
   await decided(page, 'Release', undefined, page.getByRole('row', { name: 'a deposit' }));
   await all.getByText('₦1,200.50').waitFor();
+  // the sums are of what the filters choose, and are read again with the list
+  await t.call('POST', '/v1/accounts/shop-1/holds', { amount: '99.50', reason: 'another deposit' });
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  await said(page, 'Refreshed.');
+  await all.getByText('₦1,300.00').waitFor();
+  await decided(page, 'Release', undefined, page.getByRole('row', { name: 'another deposit' }));
   await page.getByLabel('Source').selectOption('recall');
   await page.getByText('No such money is held.').waitFor();
+  await all.getByText('₦0.00').waitFor();
   assert.equal((await t.call('GET', '/v1/accounts/shop-1/balance')).held, '1200.50');
 
   await go(page, '/balance');
