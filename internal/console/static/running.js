@@ -3,6 +3,7 @@
 import { acts, listPage, reads, redraw, showPage } from './desk.js';
 import { h } from './dom.js';
 import { form } from './form.js';
+import { grouped } from './format.js';
 import { choice, sum } from './money.js';
 import { to } from './route.js';
 import { table } from './table.js';
@@ -32,9 +33,15 @@ export function delivery({ id }, _, session) {
   });
 }
 
+const most = 10000; // items of a kind that are counted
+
+// counted is a count, with a plus sign where the counting ended before the rows did.
+const counted = (n, read) => (read > most ? grouped(Math.min(n, most)) + '+' : grouped(n));
+
 export function work(_, query, session) {
   const summary = () => region(() => reads('work list', { summary: 'true' }), (all) => h('div', { class: 'table' }, table('Work by kind', [
-    { name: 'Kind', head: true, value: (s) => s.Kind }, { name: 'Due', number: true, value: (s) => String(s.Due) }, { name: 'Oldest due', value: (s) => time(s.OldestDue) }, { name: 'Leased', number: true, value: (s) => String(s.Leased) }, { name: 'Later', number: true, value: (s) => String(s.Later) },
+    { name: 'Kind', head: true, value: (s) => s.Kind }, { name: 'Due', number: true, value: (s) => counted(s.Due, s.Due + s.Leased) }, { name: 'Oldest due', value: (s) => time(s.OldestDue) }, { name: 'Leased', number: true, value: (s) => counted(s.Leased, s.Due + s.Leased) },
+    { name: 'Later', number: true, value: (s) => counted(s.Later, s.Later) },
   ], all)));
   return listPage({
     title: 'Work', lead: 'What is still to be done, when, and why it failed.', query, command: 'work list', caption: 'Work', noun: 'item', nouns: 'items', none: 'There is no such work.', above: { title: 'By age', of: summary },

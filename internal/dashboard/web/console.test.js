@@ -326,6 +326,21 @@ test('what is held is summed up, found by its source, and released; a system acc
   await v.close();
 });
 
+test('work that was not counted to its end is not shown as an exact number', async () => {
+  const v = await desk('wale');
+  const { page } = v;
+  await page.route('**/console/api/read/work-list?summary=true', (route) => route.fulfill({ json: [
+    { Kind: 'deliver', Due: 9701, Leased: 300, Later: 12345, OldestDue: null }, { Kind: 'settle', Due: 1234, Leased: 2, Later: 0, OldestDue: null },
+  ] }));
+  await go(page, '/work');
+  for (const [kind, counts] of [['deliver', ['9,701+', '300+', '10,000+']], ['settle', ['1,234', '2', '0']]]) {
+    const row = page.getByRole('region', { name: 'By age' }).getByRole('row', { name: kind });
+    assert.deepEqual(await row.locator('td.number').allTextContents(), counts);
+  }
+  await page.unrouteAll();
+  await v.close();
+});
+
 test('a price is set, and shown', async () => {
   const v = await desk('halima');
   const { page } = v;
