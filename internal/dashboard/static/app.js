@@ -64,7 +64,17 @@ async function readSession() {
   const who = await get('/auth/member');
   if (mode.test && !who.testMode) forget(); // the service has none any more
   [tenant, member] = [await get('/auth/me'), who];
+  tabs.postMessage({ id: member.id, test: mode.test });
 }
+
+// The tabs of a browser share the session's cookie. Once somebody else has signed in in one of them, the service takes the others' requests for that member's too: lists and settings would be
+// of another organisation than the one whose name stands beside them.
+const tabs = new BroadcastChannel('ajo-member');
+tabs.addEventListener('message', ({ data }) => {
+  if (!tenant || data.test !== mode.test || data.id === member.id) return;
+  location.hash = '#/';
+  location.reload();
+});
 
 whenSignedOut(() => {
   const had = tenant; // a first-time visitor had no session that could end

@@ -98,3 +98,22 @@ test('an operator ends all sessions of a tenant, and the pages say so', async ()
     await v.close();
   }
 });
+
+test('somebody else signs in in another tab: this one does not go on under the first one’s name', async () => {
+  const [one, other] = [await newTenant('Ada Stores'), await newTenant('Bola Foods')];
+  const v = await visitAs(one);
+  const { page } = v;
+  await go(page, '/settings');
+  const tab = await v.context.newPage();
+  await tab.goto('/dashboard/');
+  await settled(tab);
+  assert.equal(await page.evaluate(() => location.hash), '#/settings', 'the same member: nothing is loaded anew');
+  await page.locator('.who').getByText('Ada Stores').waitFor();
+  await v.context.request.post('/auth/login', { data: { email: other.email, password: other.password } });
+  await tab.reload();
+  await page.locator('.who').getByText('Bola Foods').waitFor();
+  await settled(page);
+  assert.equal(await page.evaluate(() => location.hash), '#/');
+  await tab.close();
+  await v.close();
+});
