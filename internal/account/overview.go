@@ -12,7 +12,8 @@ import (
 // Overview is the answer of GET /auth/overview.
 type Overview struct {
 	ledger.Overview
-	Accounts int `json:"accounts"` // active and expired ones
+	Accounts int  `json:"accounts"` // active and expired ones
+	Posted   bool `json:"posted"`   // something was posted to one of them, however long ago
 }
 
 // Overview reads what a tenant has, and how it moved in the last days. The tenant's own session may
@@ -24,6 +25,8 @@ func (s *Service) Overview(ctx context.Context, tenantID uuid.UUID, days int) (O
 		return Overview{}, err
 	}
 	out := Overview{Overview: money}
-	err = q.QueryRow(ctx, `SELECT count(*) FROM accounts WHERE tenant_id = $1 AND status <> 'provisioning'`, tenantID).Scan(&out.Accounts)
+	err = q.QueryRow(ctx, `
+		SELECT count(*), EXISTS (SELECT FROM ledger_balances WHERE tenant_id = $1 AND last_seq > 0)
+		FROM accounts WHERE tenant_id = $1 AND status <> 'provisioning'`, tenantID).Scan(&out.Accounts, &out.Posted)
 	return out, err
 }

@@ -36,10 +36,8 @@ export function overview(_, query, session) {
   };
 }
 
-// started reports whether any money has come yet.
-function started(o) {
-  return o.needsReview.count > 0 || [o, ...o.days].some((d) => d.moneyIn !== '0.00' || d.moneyOut !== '0.00') || o.balance !== '0.00';
-}
+// started reports whether any money has come yet: perhaps before the days that are shown, and all of it is paid out.
+const started = (o) => o.posted;
 
 function tiles(o) {
   const tile = (name, value, note, href, kind) => h(href ? 'a' : 'div', { class: 'tile ' + (kind ?? ''), href },

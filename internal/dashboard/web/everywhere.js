@@ -171,12 +171,34 @@ test('dialogs, the menu of a phone and the first day', async () => {
   }
 });
 
+test('a business that has been quiet, and has paid everything out, is no beginner', async () => {
+  const t = await newTenant();
+  const account = await open(t, 'customer-1', 'Ada Obi');
+  await pay(account.BankAccountNumber, '5000.00');
+  await entry(t, 'customer-1', 'the payment', (e) => e.Direction === 'credit');
+  const v = await visitAs(t);
+  const { page } = v;
+  await page.route(/auth\/overview/, async (route) => { // as it is after a week without a payment
+    const answer = await route.fetch();
+    const o = await answer.json();
+    const none = { moneyIn: '0.00', moneyOut: '0.00' };
+    return route.fulfill({ response: answer, json: { ...o, ...none, balance: '0.00', provisional: '0.00', days: o.days.map((d) => ({ ...d, ...none })) } });
+  });
+  await page.getByLabel('Show', { exact: true }).selectOption('7');
+  await page.getByRole('heading', { name: 'Last 7 days' }).waitFor();
+  assert.equal(await page.getByRole('heading', { name: 'Your first payment' }).count(), 0);
+  await page.getByLabel('Show', { exact: true }).selectOption('90');
+  await page.getByRole('heading', { name: 'Last 90 days' }).waitFor();
+  await v.close();
+});
+
 test('figures are exact however large, and the plot says them', async () => {
   const v = await visitAs(await newTenant());
   const { page } = v;
   await page.route('**/auth/overview', async (route) => {
     const answer = await route.fetch();
     const o = await answer.json();
+    o.posted = true;
     o.balance = '-90071992547409.93';
     o.days[29].moneyIn = '9007199254740993.01';
     return route.fulfill({ response: answer, json: o });
