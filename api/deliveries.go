@@ -18,6 +18,7 @@ type deliveryView struct {
 	EventType          webhook.Type   `json:"eventType"`
 	TransactionGroupID uuid.UUID      `json:"transactionGroupId"`
 	AccountRef         string         `json:"accountRef"`
+	AccountID          uuid.UUID      `json:"accountId"`
 	CallbackURL        string         `json:"callbackUrl"`
 	Status             webhook.Status `json:"status"`
 	AttemptCount       int            `json:"attemptCount"`
@@ -31,7 +32,7 @@ type deliveryView struct {
 
 func viewDelivery(d webhook.Delivery) deliveryView {
 	return deliveryView{
-		ID: d.ID, EventType: d.EventType, TransactionGroupID: d.TransactionGroupID, AccountRef: d.AccountRef, CallbackURL: d.CallbackURL,
+		ID: d.ID, EventType: d.EventType, TransactionGroupID: d.TransactionGroupID, AccountRef: d.AccountRef, AccountID: d.AccountID, CallbackURL: d.CallbackURL,
 		Status: d.Status, AttemptCount: d.AttemptCount, LastError: d.LastError, NextAttemptAt: d.NextAttemptAt, CreatedAt: d.CreatedAt,
 		DeliveredAt: d.DeliveredAt, EndpointID: d.EndpointID, Resent: d.Resent,
 	}

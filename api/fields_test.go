@@ -183,7 +183,7 @@ func TestFieldsOfAnEntry(t *testing.T) {
 func TestFieldsOfATransfer(t *testing.T) {
 	spec.Shows(t, "field.transfer.ref.generated", "field.transfer.ref.handle", "field.transfer.created", "field.transfer.updated")
 	w := setup(t)
-	_, key := w.funded("5000.00")
+	m, key := w.funded("5000.00")
 	accepted := w.now()
 	const mine = "AJO00000000000000000000000000000000"
 	ref := w.settle(key, strings.Replace(orderOf1000, "{", `{"merchantTxRef":"`+mine+`",`, 1))
@@ -191,7 +191,7 @@ func TestFieldsOfATransfer(t *testing.T) {
 	w.do("GET", "/v1/transfers/"+mine, "", key...).refused(404, "transfer not found")
 	id := testenv.Value[string](w.Env, `SELECT id::text FROM transfers`)
 	w.do("GET", "/v1/transfers/"+id, "", key...).refused(404, "transfer not found")
-	w.read(key, "/v1/transfers/"+ref).has(t, fields{"createdAt": accepted, "updatedAt": accepted})
+	w.read(key, "/v1/transfers/"+ref).has(t, fields{"createdAt": accepted, "updatedAt": accepted, "accountRef": "shop-1", "accountId": w.accountID(m, "shop-1")})
 	w.Clock.Advance(time.Minute)
 	w.advance(ref)
 	w.read(key, "/v1/transfers/"+ref).has(t, fields{"createdAt": accepted, "updatedAt": w.now()})

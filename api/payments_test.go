@@ -94,7 +94,7 @@ func TestPayments(t *testing.T) {
 	first.has(t, fields{
 		"status": "confirmed", "grossAmount": "5000.00", "fee": "25.00", "amount": "4975.00", "currency": "NGN", "senderName": "=AMINA BELLO",
 		"senderBank": "Guaranty Trust Bank", "senderAccount": "0123456789", "senderBankCode": "058", "sessionId": paidSession, "accountRef": "shop-1",
-		"customerRef": "shop-1", "customerName": "Ada Obi",
+		"accountId": w.accountID(m, "shop-1"), "customerRef": "shop-1", "customerName": "Ada Obi",
 	})
 	require.NotNil(t, first["confirmedAt"])
 	customers := map[any]bool{}

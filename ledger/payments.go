@@ -33,11 +33,11 @@ type Payment struct {
 	CreatedAt      time.Time  `json:"createdAt"`   // when it was posted
 	ConfirmedAt    *time.Time `json:"confirmedAt"` // nil: it has not been confirmed
 	AccountRef     string     `json:"accountRef"`
+	AccountID      uuid.UUID  `json:"accountId"` // a reference may have many one-time accounts
 	AccountNumber  *string    `json:"accountNumber"`
 	CustomerID     uuid.UUID  `json:"customerId"`
 	CustomerRef    string     `json:"customerRef"`
 	CustomerName   string     `json:"customerName"`
-	AccountID      uuid.UUID  `json:"-"`
 	seq            int64
 }
 

@@ -69,6 +69,7 @@ type Delivery struct {
 	EventType          string     `json:"eventType"`
 	TransactionGroupID string     `json:"transactionGroupId"`
 	AccountRef         string     `json:"accountRef"`
+	AccountID          string     `json:"accountId"`
 	CallbackURL        string     `json:"callbackUrl"`
 	Status             string     `json:"status"` // pending, delivered, dead_letter
 	AttemptCount       int        `json:"attemptCount"`

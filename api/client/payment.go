@@ -28,6 +28,7 @@ type Payment struct {
 	CreatedAt      time.Time  `json:"createdAt"`   // when it was posted
 	ConfirmedAt    *time.Time `json:"confirmedAt"` // nil: it has not been confirmed
 	AccountRef     string     `json:"accountRef"`
+	AccountID      string     `json:"accountId"` // a reference may have many one-time accounts
 	AccountNumber  *string    `json:"accountNumber"`
 	CustomerID     string     `json:"customerId"`
 	CustomerRef    string     `json:"customerRef"`

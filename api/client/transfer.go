@@ -94,6 +94,7 @@ type Transfer struct {
 	Amount        string    `json:"amount"`
 	Currency      string    `json:"currency"`
 	AccountRef    string    `json:"accountRef"`
+	AccountID     string    `json:"accountId"` // a reference may have many one-time accounts
 	BankCode      string    `json:"bankCode"`
 	AccountNumber string    `json:"accountNumber"`
 	AttemptCount  int       `json:"attemptCount"`

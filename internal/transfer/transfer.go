@@ -96,12 +96,12 @@ const MaxAttempts = 5
 type Transfer struct {
 	ID            uuid.UUID    `json:"-" pg:"id"`
 	TenantID      uuid.UUID    `json:"-" pg:"tenant_id"`
-	AccountID     uuid.UUID    `json:"-" pg:"account_id"`
 	MerchantTxRef string       `json:"merchantTxRef" pg:"merchant_tx_ref"`
 	Status        Status       `json:"status" pg:"status"`
 	Amount        money.Amount `json:"amount" pg:"amount,numeric"`
 	Currency      string       `json:"currency"`
 	AccountRef    string       `json:"accountRef"`
+	AccountID     uuid.UUID    `json:"accountId" pg:"account_id"`
 	BankCode      string       `json:"bankCode" pg:"bank_code"`
 	AccountNumber string       `json:"accountNumber" pg:"account_number"`
 	AttemptCount  int          `json:"attemptCount"`

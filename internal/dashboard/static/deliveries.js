@@ -72,7 +72,7 @@ export function delivery({ id }, _, session) {
     retitle(top, d.eventType);
     return [
       card('Result', facts([
-        ['Status', badge(d.status)], ['To', d.callbackUrl ? code(d.callbackUrl) : 'Log only: nothing is sent'], ['Account', h('a', { href: to`/accounts/${d.accountRef}` }, d.accountRef)],
+        ['Status', badge(d.status)], ['To', d.callbackUrl ? code(d.callbackUrl) : 'Log only: nothing is sent'], ['Account', h('a', { href: to`/accounts/${d.accountId}` }, d.accountRef)],
         ['Attempts', grouped(d.attemptCount)], ['Next attempt', d.nextAttemptAt && time(d.nextAttemptAt)], ['Delivered', d.deliveredAt && time(d.deliveredAt)],
         ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Created', time(d.createdAt)], ['Transaction group', d.eventType.startsWith('payment.') ? h('a', { href: to`/payments/${d.transactionGroupId}` }, d.transactionGroupId) : code(d.transactionGroupId)],
       ]), session.may('developer') && h('div', { class: 'actions' }, d.status === 'dead_letter' ? again(path, () => found.reload()) : once(d))),

@@ -97,7 +97,7 @@ export function payment({ id }, _, session) {
         facts([
           ['Fee', amount(p.fee)], ['Net', amount(p.amount)], ['Payer', p.senderName], ['Payer’s account', p.senderAccount && h('span', { class: 'figures' }, p.senderAccount)],
           ['Payer’s bank', p.senderBank && [p.senderBank, ' ', dim(p.senderBankCode)]], ['Narration', p.narration],
-          ['Account', h('a', { href: to`/accounts/${p.accountRef}` }, p.accountRef)], ['Account number', p.accountNumber && h('span', { class: 'figures' }, p.accountNumber)],
+          ['Account', h('a', { href: to`/accounts/${p.accountId}` }, p.accountRef)], ['Account number', p.accountNumber && h('span', { class: 'figures' }, p.accountNumber)],
           ['Customer', h('a', { href: to`/customers/${p.customerId}` }, p.customerName)], ['Posted', time(p.createdAt)], ['Confirmed', p.confirmedAt && time(p.confirmedAt)],
           ['Payment ID', copyable(p.id, 'Payment ID')], ['Transaction group', copyable(p.transactionGroupId, 'Transaction group')],
         ]), h('div', { class: 'actions' }, p.status === 'confirmed' && !open && h('a', { class: 'button', href: `/auth/payments/${segment(p.id)}/receipt.pdf`, onclick: exported }, 'Receipt (PDF)'), refundButton(p, session))),

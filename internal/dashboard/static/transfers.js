@@ -67,7 +67,7 @@ export function transfer({ ref }, _, session) {
       h('p', { class: 'big' }, amount(t.paidAmount ?? t.amount), ' ', badge(state(t))), h('p', { class: 'dim' }, meaning[state(t)]),
       facts([
         ['Reference', h('span', { class: 'copyable' }, name, copyButton(t.merchantTxRef, 'Reference', name))],
-        ['From account', h('a', { href: to`/accounts/${t.accountRef}` }, t.accountRef)],
+        ['From account', h('a', { href: to`/accounts/${t.accountId}` }, t.accountRef)],
         ['Ordered', t.paidAmount && amount(t.amount)], ['Failure reason', t.failureReason],
         ['To account number', h('span', { class: 'figures' }, t.accountNumber)], ['Account holder', t.accountName], ['Bank', t.bankName ? [t.bankName, ' ', dim(t.bankCode)] : h('span', { class: 'figures' }, t.bankCode)],
         ['Refund of', t.refundOf && h('a', { href: to`/payments/${t.refundOf}` }, t.refundOf)], ['Narration', t.narration], ['Bank fee', t.providerFee && amount(t.providerFee)],

@@ -133,3 +133,23 @@ test('all dead letters since a day are sent again from the list of deliveries', 
   await page.getByRole('region', { name: 'Timeline' }).getByText('may be archived').waitFor();
   await v.close();
 });
+
+test('what was paid to an older one-time account leads to that one, and not to a newer one of its reference', async () => {
+  const tenant = await newTenant();
+  await tenant.listen();
+  const first = await open(tenant, 'order-1', 'Ada Obi', { mode: 'onetime', expectedAmount: 7500.5 });
+  await pay(first.BankAccountNumber, '7500.50', { sender: 'Tunde Bello' });
+  const paid = await entry(tenant, first.ID, 'the payment to be confirmed', (e) => e.Status === 'confirmed');
+  const { merchantTxRef } = await tenant.call('POST', `/v1/accounts/${first.ID}/settle`, { amount: '1000.00', bankCode: '058', accountNumber: '0123456789' });
+  const second = await open(tenant, 'order-1', 'Ada Obi', { mode: 'onetime', expectedAmount: 100 });
+  assert.notEqual(second.ID, first.ID);
+  const v = await visitAs(tenant);
+  const { page } = v;
+  for (const from of ['/payments/' + paid.ID, '/transfers/' + merchantTxRef]) {
+    await go(page, from);
+    await page.getByRole('link', { name: 'order-1', exact: true }).click();
+    await page.getByText(first.BankAccountNumber, { exact: true }).waitFor();
+    assert.equal(await page.evaluate(() => location.hash), '#/accounts/' + first.ID);
+  }
+  await v.close();
+});
