@@ -156,6 +156,9 @@ func TestPaymentTimeline(t *testing.T) {
 		delivery, w.Clock.Now().Add(time.Minute+7*time.Millisecond))
 	w.Clock.Advance(2 * time.Minute)
 	w.confirmFrom("0123456789", "058", "AMINA BELLO")
+	logged := uuid.Must(uuid.NewV7()) // an event for the log, which goes to no URL
+	w.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at, delivered_at)
+		SELECT $1, tenant_id, account_id, transaction_group_id, 'payment.confirmed', '', body, 'delivered', $2, $2 FROM deliveries`, logged, w.Clock.Now().Add(time.Second))
 	w.Clock.Advance(time.Minute)
 	refund := w.ask("POST", "/v1/entries/"+p["id"].(string)+"/refund", `{"amount":"10.00"}`, 202, key)["merchantTxRef"].(string)
 	w.Clock.Advance(time.Minute)
@@ -171,7 +174,8 @@ func TestPaymentTimeline(t *testing.T) {
 		}
 		require.Equal(t, []string{
 			"paid||", "received|t-1|webhook", "posted|" + p["id"].(string) + "|", "published|" + delivery.String() + "|payment.received delivered",
-			"attempted|" + delivery.String() + "|HTTP 500", "attempted|" + delivery.String() + "|HTTP 204", "confirmed|" + paidSession + "|", "refunded|" + refund + "|pending",
+			"attempted|" + delivery.String() + "|HTTP 500", "attempted|" + delivery.String() + "|HTTP 204", "confirmed|" + paidSession + "|", "published|" + logged.String() + "|payment.confirmed",
+			"refunded|" + refund + "|pending",
 			"recalled||", "recall_closed||kept",
 		}, steps)
 	}

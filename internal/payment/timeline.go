@@ -79,7 +79,7 @@ const (
 	StepPaid         StepName = "paid"          // by the bank's clock
 	StepReceived     StepName = "received"      // its event was stored
 	StepPosted       StepName = "posted"        // it is in the ledger
-	StepPublished    StepName = "published"     // an event for the tenant was made; the outcome is its type and status
+	StepPublished    StepName = "published"     // an event for the tenant; the outcome is its type and, if it is sent, its status
 	StepAttempted    StepName = "attempted"     // a delivery of it was tried; the outcome is the answer
 	StepConfirmed    StepName = "confirmed"     // found in the bank's own records, or by a person
 	StepRecalled     StepName = "recalled"      // the bank may have taken it back
@@ -117,7 +117,7 @@ const maxSteps = 100
 var stepsSQL = `
 	(SELECT occurred_at, 'paid', session_id, '', NULL::numeric FROM inbound_events WHERE id = $1 AND occurred_at IS NOT NULL)
 	UNION ALL (SELECT received_at, 'received', provider_txn_ref, source, NULL FROM inbound_events WHERE id = $1)
-	UNION ALL (SELECT greatest(created_at, $5), 'published', id::text, event_type || ' ' || status, NULL FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2)
+	UNION ALL (SELECT greatest(created_at, $5), 'published', id::text, event_type || CASE callback_url WHEN '' THEN '' ELSE ' ' || status END, NULL FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2)
 	UNION ALL (SELECT delivered_at - duration_ms * interval '1 millisecond', 'attempted', id::text, 'HTTP ' || status_code, NULL
 		FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2 AND duration_ms IS NOT NULL)
 	UNION ALL (SELECT a.started_at, 'attempted', d.id::text, a.error, NULL

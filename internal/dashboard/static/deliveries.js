@@ -19,6 +19,9 @@ export function archived(before) {
   return ['Deliveries from before ', time(before), ' may be archived: they are not shown here, and support can restore them.'];
 }
 
+// standing is a delivery's status; an event that goes to no URL is in the log, and was delivered to nobody.
+const standing = (d) => badge(d.callbackUrl ? d.status : 'logged');
+
 // deliveries lists them, newest first.
 export function deliveries(_, query, session) {
   const found = list({
@@ -26,8 +29,8 @@ export function deliveries(_, query, session) {
     columns: [
       { name: 'Event', head: true, value: (d) => h('a', { href: to`/deliveries/${d.id}` }, d.eventType) },
       { name: 'Account', loose: true, value: (d) => d.accountRef },
-      { name: 'To', wide: true, value: (d) => (d.callbackUrl ? h('span', { class: 'reference' }, d.callbackUrl) : dim('Log only')) },
-      { name: 'Status', value: (d) => [badge(d.status), d.status !== 'delivered' && d.lastError && h('div', { class: 'reference' }, d.lastError)] },
+      { name: 'To', wide: true, value: (d) => (d.callbackUrl ? h('span', { class: 'reference' }, d.callbackUrl) : dim('—')) },
+      { name: 'Status', value: (d) => [standing(d), d.status !== 'delivered' && d.lastError && h('div', { class: 'reference' }, d.lastError)] },
       { name: 'Attempts', number: true, value: (d) => grouped(d.attemptCount) },
       { name: 'Created', value: (d) => time(d.createdAt) },
     ],
@@ -72,8 +75,8 @@ export function delivery({ id }, _, session) {
     retitle(top, d.eventType);
     return [
       card('Result', facts([
-        ['Status', badge(d.status)], ['To', d.callbackUrl ? code(d.callbackUrl) : 'Log only: nothing is sent'], ['Account', h('a', { href: to`/accounts/${d.accountId}` }, d.accountRef)],
-        ['Attempts', grouped(d.attemptCount)], ['Next attempt', d.nextAttemptAt && time(d.nextAttemptAt)], ['Delivered', d.deliveredAt && time(d.deliveredAt)],
+        ['Status', standing(d)], ['To', d.callbackUrl ? code(d.callbackUrl) : 'Nobody: it is in the log of events alone'], ['Account', h('a', { href: to`/accounts/${d.accountId}` }, d.accountRef)],
+        ['Attempts', grouped(d.attemptCount)], ['Next attempt', d.nextAttemptAt && time(d.nextAttemptAt)], ['Delivered', d.callbackUrl && d.deliveredAt && time(d.deliveredAt)],
         ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Created', time(d.createdAt)], ['Transaction group', d.eventType.startsWith('payment.') ? h('a', { href: to`/payments/${d.transactionGroupId}` }, d.transactionGroupId) : code(d.transactionGroupId)],
       ]), session.may('developer') && h('div', { class: 'actions' }, d.status === 'dead_letter' ? again(path, () => found.reload()) : once(d))),
       body('Body', d.body, 'Body of the event'),

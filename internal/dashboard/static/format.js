@@ -70,7 +70,7 @@ const statuses = {
   pending: ['Pending', 'info'], processing: ['Processing', 'info'], success: ['Success', 'good'], failed: ['Failed', 'bad'], refunded: ['Refunded', 'warn'],
   active: ['Active', 'good'], expired: ['Expired', 'quiet'], suspended: ['Suspended', 'bad'], paused: ['Paused', 'warn'],
   none: ['None', 'quiet'], pending_review: ['Pending review', 'warn'], approved: ['Approved', 'good'], rejected: ['Rejected', 'bad'],
-  delivered: ['Delivered', 'good'], dead_letter: ['Dead letter', 'bad'], delivering: ['Delivering', 'info'],
+  delivered: ['Delivered', 'good'], logged: ['Log only', 'quiet'], dead_letter: ['Dead letter', 'bad'], delivering: ['Delivering', 'info'],
   unverified: ['Unverified', 'warn'], verified: ['Verified', 'good'],
   invited: ['Invited', 'info'], removed: ['Removed', 'quiet'], rotating: ['Rotating', 'warn'], revoked: ['Revoked', 'quiet'],
   awaiting_approval: ['Awaits approval', 'warn'], exempt: ['Exempt', 'warn'],

@@ -118,7 +118,7 @@ export function payment({ id }, _, session) {
 
 function outcome(s) {
   if (s.step === 'published') {
-    const [type, status] = s.outcome.split(' ');
+    const [type, status = 'logged'] = s.outcome.split(' ');
     return [type, ' ', badge(status)];
   }
   if (s.step === 'refunded') return [amount(s.amount), ' ', badge(s.outcome)];
