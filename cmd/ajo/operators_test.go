@@ -371,6 +371,7 @@ func TestEndingATransferByHand(t *testing.T) {
 	o.lastAudit("transfers.resolve", "transfer:"+ref, "the bank's letter")
 	require.Equal(t, "none\n", o.good("transfers", "list", "--differing"))
 	require.Contains(t, o.good("transfers", "show", ref), "NGN 1000.00")
+	require.Contains(t, o.good("transfers", "list"), "1000.00 of 1250.00")
 	_, _, err = o.run(append(resolve, "--not-paid")...)
 	require.NoError(t, err)
 	require.Contains(t, o.good("transfers", "show", ref), "the bank did not pay the transfer")

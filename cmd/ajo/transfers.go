@@ -49,7 +49,7 @@ func (t *tool) newTransfersListCmd() *cobra.Command {
 				{"TRANSFER", x.MerchantTxRef},
 				{"AGE", age(x.CreatedAt)},
 				{"STATUS", string(x.Status)},
-				{"AMOUNT", x.Amount.String()},
+				{"AMOUNT", whatLeft(x)},
 				{"TENANT", x.TenantName},
 				{"ACCOUNT", x.AccountRef},
 				{"TO", x.BankCode + "/" + x.AccountNumber},
@@ -59,6 +59,14 @@ func (t *tool) newTransfersListCmd() *cobra.Command {
 			}
 		},
 	})
+}
+
+// whatLeft is a transfer's sum, or the one that left in its place.
+func whatLeft(x transfer.Record) string {
+	if x.PaidAmount != nil {
+		return x.PaidAmount.String() + " of " + x.Amount.String()
+	}
+	return x.Amount.String()
 }
 
 func (t *tool) newTransferShowCmd() *cobra.Command {

@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,8 +31,8 @@ type event struct {
 	Body      string
 }
 
-// show sends an event on, where it is wanted, and says so in a line: time, type, account, amount,
-// what came of it.
+// show sends an event on, where it is wanted, and says so in a line: time, type, account, the
+// amount (of a payout: what left), what came of it.
 func (l *listener) show(ctx context.Context, e event) {
 	if len(l.Events) > 0 && !slices.Contains(l.Events, e.EventType) {
 		return
@@ -41,7 +42,7 @@ func (l *listener) show(ctx context.Context, e event) {
 		l.Say("The API showed an event that is no JSON: " + err.Error())
 		return
 	}
-	line := fmt.Sprintf("%s  %-20s  %s  NGN %s", e.CreatedAt.Local().Format(time.TimeOnly), e.EventType, strings.TrimSpace(said.AccountRef+" "+said.MerchantTxRef), said.Amount)
+	line := fmt.Sprintf("%s  %-20s  %s  NGN %s", e.CreatedAt.Local().Format(time.TimeOnly), e.EventType, strings.TrimSpace(said.AccountRef+" "+said.MerchantTxRef), cmp.Or(said.PaidAmount, said.Amount))
 	if l.ForwardTo != "" {
 		line += "  → " + l.forward(ctx, e)
 	}

@@ -137,3 +137,16 @@ func TestEndsWhereAskingIsNoUse(t *testing.T) {
 	_, err := run(t, tell("a"), refuse(403, "tenant is suspended"))
 	require.ErrorContains(t, err, "403: tenant is suspended")
 }
+
+// Of a payout of which another sum left than was ordered, that sum is shown.
+func TestWhatLeftIsShown(t *testing.T) {
+	paid := func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"next": "b", "events": []map[string]string{{
+			"id": "1", "eventType": "settlement.succeeded", "createdAt": "2026-03-02T09:00:00Z",
+			"body": `{"accountRef":"one","merchantTxRef":"AJO1","amount":"100.00","status":"success","paidAmount":"60.00"}`,
+		}}})
+	}
+	s, err := run(t, tell("a"), paid, tell("b"), tell("b"), tell("b"))
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(s.said, "\n"), "one AJO1  NGN 60.00")
+}
