@@ -221,9 +221,8 @@ func failingEmail(f webhook.FailingEndpoint) mail.Message {
 
 do not arrive. Of at least %d that wait, the first attempt failed on %s UTC. The last error: %s.
 
-Each is retried for 95 minutes, or for 24 hours if the endpoint has retries for a day. What has not arrived by
-then is a dead letter, which you can send again in the dashboard, or with the API, once the endpoint works. Each attempt and its answer
-are there too.
+Each is tried again several times, with longer and longer waits. What has not arrived by the last attempt is a dead letter, which you
+can send again in the dashboard, or with the API, once the endpoint works. Each attempt and its answer are there too.
 
 You get this e-mail at most once a day for each URL.
 `, shownURL(f.CallbackURL), f.Deliveries, f.Since.UTC().Format("2 January 2006 at 15:04"), f.LastError)}
