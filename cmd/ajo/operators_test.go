@@ -646,6 +646,7 @@ func TestTrialBalanceAndStatementCommands(t *testing.T) {
 	require.Equal(t, "0.00", b.Total.String())
 	require.Regexp(t, `(?m)^suspense +0\.00 +4,975\.00$`, o.good("ledger", "trial-balance", "--at", day))
 	require.Regexp(t, `(?m)^total +9,950\.00 +9,950\.00$`, o.good("ledger", "trial-balance", "--at", day))
+	require.Less(t, decode[ledger.TrialBalance](o, "ledger", "trial-balance", "--at", "2999-12-31").Day, "2999", "nobody knows that day's end")
 
 	lines := decode[list[ledger.SystemLine]](o, "ledger", "statement", "suspense", "--from", day, "--to", day).Items
 	require.Len(t, lines, 1)

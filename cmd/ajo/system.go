@@ -34,8 +34,8 @@ on the day of its posting, unless it has been reversed, or put under review, sin
 			if err != nil {
 				return b, err
 			}
-			if day.IsZero() {
-				day = tools.Now()
+			if now := tools.Now(); day.IsZero() || day.After(now) { // what a day to come ends with is not known
+				day = now
 			}
 			return ledger.ReadTrialBalance(ctx, tools.Pool, clock.Day(day))
 		},
