@@ -36,6 +36,14 @@ func TestPolicyOfAnAccount(t *testing.T) {
 	w.pay(event{"r-1", "t-1", "shop-1", "99.00", "0"})
 	w.pay(event{"r-2", "t-2", "shop-1", "101.00", "0"})
 	w.do("GET", "/v1/accounts/shop-1/balance", "", m.withKey()...).ok(200, nil).has(`{"accountRef":"shop-1","balance":"200.00","available":"0.00","provisional":"200.00","held":"99.00","currency":"NGN"}`)
+	for _, p := range w.read(m.withKey(), "/v1/payments").list("payments") {
+		held := w.read(m.withKey(), "/v1/payments/"+p["id"].(string))["held"]
+		if p["providerTxnRef"] == "t-2" {
+			require.Nil(t, held)
+			continue
+		}
+		fields(held.(map[string]any)).has(t, fields{"source": "policy", "amount": "99.00", "entryId": p["id"], "status": "open"})
+	}
 
 	patched := w.ask("PATCH", "/v1/accounts/shop-1", `{"policy":{"exact":"accept"}}`, 200, m.withKey())
 	require.Equal(t, map[string]any{"exact": "accept"}, patched["Policy"])

@@ -247,6 +247,17 @@ func FindHold(ctx context.Context, q pg.Querier, now time.Time, tenantID, id uui
 		pgx.NamedArgs{"id": id, "tenant": tenantID, "now": now})
 }
 
+// EntryHold reads what holds a tenant's credit, or a part of it; nil: nothing does.
+func EntryHold(ctx context.Context, q pg.Querier, now time.Time, tenantID, entry uuid.UUID) (*Hold, error) {
+	found, err := pg.Collect(ctx, q, toHold, `
+		SELECT `+holdColumns+` FROM holds h JOIN accounts a ON a.id = h.account_id WHERE h.entry_id = @entry AND h.tenant_id = @tenant AND h.status = 'open'`,
+		pgx.NamedArgs{"entry": entry, "tenant": tenantID, "now": now})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
 // ReadHolds reads a page of an account's holds as they are at the time now, newest first, of one
 // status or, if it is empty, of all. [ErrHoldStatus], or [page.ErrCursor].
 func ReadHolds(ctx context.Context, q pg.Querier, now time.Time, tenantID, account uuid.UUID, status HoldStatus, r page.Request) ([]Hold, page.Info, error) {

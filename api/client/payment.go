@@ -113,6 +113,8 @@ type PaymentTimeline struct {
 	Payment
 	RequestID string        `json:"requestId"` // the bank's, of its event; empty where none came or is kept
 	Timeline  []PaymentStep `json:"timeline"`
+	// what a limit or the account's policy holds of it; nil: nothing
+	Held *Hold `json:"held"`
 	// older deliveries may be in the archive: the timeline lacks their steps; nil: it has all
 	ArchivedBefore *time.Time `json:"archivedBefore"`
 }

@@ -96,6 +96,8 @@ type Timeline struct {
 	ledger.Payment
 	RequestID string `json:"requestId"` // the bank's id of its event; empty where none came, or it is archived
 	Timeline  []Step `json:"timeline"`
+	// what a limit or the account's policy holds of it; nil: nothing
+	Held *ledger.Hold `json:"held"`
 	// older deliveries may be in the archive: the timeline lacks their steps; nil: it has all
 	ArchivedBefore *time.Time `json:"archivedBefore"`
 	// what was refunded of it, and what is being refunded, including refunds that the timeline has
@@ -151,6 +153,9 @@ func (s *Service) Timeline(ctx context.Context, tenantID, id uuid.UUID) (Timelin
 			return step, err
 		}, stepsSQL, t.TransactionGroupID, tenantID, t.ID, maxSteps, t.CreatedAt)
 		if err != nil {
+			return err
+		}
+		if t.Held, err = ledger.EntryHold(ctx, tx, s.Clock.Now(), tenantID, t.ID); err != nil {
 			return err
 		}
 		if t.ArchivedBefore, err = partition.ArchivedBefore(ctx, tx, "deliveries"); err != nil {

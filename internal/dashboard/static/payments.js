@@ -7,7 +7,7 @@ import { grouped, naira, plural, words } from './format.js';
 import { refundButton } from './refund.js';
 import { setQuery, to } from './route.js';
 import { filters, list, orders, sortedBy, sorting, table } from './table.js';
-import { amount, badge, card, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, time } from './ui.js';
+import { amount, badge, card, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, sentence, time } from './ui.js';
 
 // payer is who paid, as far as it is known: the name, the account and the bank.
 const payer = (p) => [p.senderName || dim('Not named'), h('div', { class: 'reference' }, [p.senderAccount, p.senderBank].filter(Boolean).join(' · '))];
@@ -78,6 +78,14 @@ const meanings = {
   reversed: 'Taken out of the balance: the bank’s records do not have it, or the bank took it back.', needs_review: 'Not in the balance until a person has compared it with the bank’s records.',
 };
 const recalled = 'In the balance, and held: the bank may have taken it back, and is asked.';
+
+// meaning is what a payment's status says of its money, unless something holds it.
+function meaning(p, open) {
+  if (!['confirmed', 'provisional'].includes(p.status)) return meanings[p.status];
+  if (open) return recalled;
+  if (!p.held) return meanings[p.status];
+  return `In the balance, and ${p.status}. ${naira(p.held.amount)} of it is held, and covers no payout${p.held.source === 'refund' ? ': it goes back to its sender, unless it is released' : ''}. ${sentence(p.held.reason)}`;
+}
 const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one that was wrongly reversed', reversed: 'The bank took it back', kept: 'The bank did not take it back' };
 
 // copyable is an id that is shown and copied whole.
@@ -93,7 +101,7 @@ export function payment({ id }, _, session) {
     retitle(top, p.senderName || 'Payment');
     return [
       h('section', { class: 'card', 'aria-label': 'Payment details' },
-        h('p', { class: 'big' }, amount(p.grossAmount), ' ', badge(p.status)), h('p', { class: 'dim' }, open && ['confirmed', 'provisional'].includes(p.status) ? recalled : meanings[p.status]),
+        h('p', { class: 'big' }, amount(p.grossAmount), ' ', badge(p.status)), h('p', { class: 'dim' }, meaning(p, open)),
         facts([
           ['Fee', amount(p.fee)], ['Net', amount(p.amount)], ['Payer', p.senderName], ['Payer’s account', p.senderAccount && h('span', { class: 'figures' }, p.senderAccount)],
           ['Payer’s bank', p.senderBank && [p.senderBank, ' ', dim(p.senderBankCode)]], ['Narration', p.narration],

@@ -153,3 +153,14 @@ test('what was paid to an older one-time account leads to that one, and not to a
   }
   await v.close();
 });
+
+test('a payment that its account’s policy holds is not shown as money that payouts can use', async () => {
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi', { expectedAmount: 5000, policy: { over: 'hold' } });
+  await pay(account.BankAccountNumber, '6000.00', { sender: 'Tunde Bello' });
+  const paid = await entry(tenant, 'customer-1', 'the payment to be confirmed', (e) => e.Status === 'confirmed');
+  const v = await visitAs(tenant);
+  await go(v.page, '/payments/' + paid.ID);
+  await v.page.getByText(/^In the balance, and confirmed[.] ₦5,[0-9]{3}[.][0-9]{2} of it is held, and covers no payout[.] /).waitFor();
+  await v.close();
+});
