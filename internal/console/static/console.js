@@ -36,12 +36,25 @@ const session = {
   get acts() { return me.role === 'operator'; },
   // signedIn reads who it is and goes to a path.
   async signedIn(next) {
-    me = await get('/console/api/me');
+    await readSession();
     const target = '#' + (next?.startsWith('/') ? next : '/');
     if (location.hash === target) draw();
     else location.hash = target;
   },
 };
+
+async function readSession() {
+  me = await get('/console/api/me');
+  tabs.postMessage(me.name);
+}
+
+// The tabs of a browser share the session's cookie. Once another operator has signed in in one of them, what the others do is that one's in the audit log.
+const tabs = new BroadcastChannel('ajo-operator');
+tabs.addEventListener('message', ({ data }) => {
+  if (!me || data === me.name) return;
+  location.hash = '#/';
+  location.reload();
+});
 
 whenSignedOut(() => {
   const had = me;
@@ -68,7 +81,7 @@ async function logout() {
 async function start() {
   starting++;
   try {
-    me = await get('/console/api/me');
+    await readSession();
   } catch (e) {
     if (e.status !== 401) return frame([problem(e), h('p', { class: 'actions' }, button('Try again', start))], 'No session');
     if (!open[read().path]) return toLogin();

@@ -111,6 +111,21 @@ test('an operator sets up an account by the code, logs in by all three, and out'
   await v.close();
 });
 
+test('another operator signs in in another tab: this one does not go on under the first one’s name', async () => {
+  const v = await desk('first-tab');
+  await v.page.locator('.who').getByText('first-tab').waitFor();
+  const code = await added('second-tab', 'viewer');
+  const { secret } = await (await v.context.request.post('/console/api/setup', { data: { name: 'second-tab', code, password } })).json();
+  assert.equal((await v.context.request.post('/console/api/login', { data: { name: 'second-tab', password, code: totp(secret) } })).status(), 200);
+  const tab = await v.context.newPage();
+  await tab.goto('/console#/');
+  await v.page.locator('.who').getByText('second-tab').waitFor();
+  await v.page.getByText('Viewer: looks only').waitFor();
+  await settled(v.page);
+  await tab.close();
+  await v.close();
+});
+
 test('an address that is opened while the console still starts is where one arrives', async () => {
   const v = await desk('quick');
   await reloadedWithGo(v.page, '**/console/api/me', '/audit');
