@@ -26,7 +26,7 @@ func run() int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	fmt.Fprintln(os.Stderr, "ajo:", err)
+	fmt.Fprintln(os.Stderr, "ajo:", printableLines(err.Error()))
 	return 1
 }
 

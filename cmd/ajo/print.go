@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
 )
 
 // field is a named value: a line of what a show command prints, or a cell of a table.
@@ -42,11 +44,30 @@ func printFields(w io.Writer, fields ...field) error {
 	return t.Flush()
 }
 
+// printJSON prints a value with what is not printable written as JSON escapes: the encoder does so
+// with the control characters of ASCII alone, and a terminal obeys others too, such as U+009B.
 func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	var out strings.Builder
+	for _, r := range b.String() {
+		switch {
+		case r == '\n' || unicode.IsPrint(r):
+			out.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
 }
 
 // printable makes text of foreign hands (narrations, receivers' answers) safe for a terminal and
@@ -59,6 +80,15 @@ func printable(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?")))
+}
+
+// printableLines is [printable] for a text of several lines, such as an error that names many.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = printable(l)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // optional is a value's text; "" for none.

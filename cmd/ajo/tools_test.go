@@ -580,6 +580,15 @@ func TestForeignTextIsHarmless(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "a b [2J c? d", printable("a\nb\x1b[2J\tc\xff\u202ed\x00"))
 	require.Equal(t, "naïve ₦5 “x”", printable(" naïve ₦5 “x” "))
+	require.Equal(t, "a\nb [2Jc", printableLines("a\nb\u009b[2Jc"))
+
+	foreign := "a\u009b[31mb\u202ec\x7fd\n₦5 “x” \U0001F600\U000E0001"
+	var out strings.Builder
+	require.NoError(t, printJSON(&out, []string{foreign}))
+	require.Equal(t, "[\n  \"a\\u009b[31mb\\u202ec\\u007fd\\n₦5 “x” \U0001F600\\udb40\\udc01\"\n]\n", out.String())
+	var back []string
+	require.NoError(t, json.Unmarshal([]byte(out.String()), &back))
+	require.Equal(t, []string{foreign}, back)
 	require.Equal(t, "ab…", cut("abcd", 3))
 	require.Equal(t, "abc", cut("abc", 3))
 }
