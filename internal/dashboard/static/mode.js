@@ -12,6 +12,9 @@ try {
   // storage is closed: there is no test mode in this tab
 }
 
+// The wheel's button opens a link without a click, and the new tab would ask for live data (exported, in ui.js, keeps clicks from that).
+addEventListener('auxclick', (e) => mode.test && e.target.closest('a[href^="/auth/"]') && e.preventDefault());
+
 // choose goes to one of the modes.
 export function choose(test) {
   if (test) sessionStorage.setItem(kept, 'test');

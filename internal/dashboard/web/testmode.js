@@ -88,6 +88,11 @@ test('test mode is the tab\'s, ends with the session, and gives no form to viewe
   await other.goto('/dashboard');
   await settled(other);
   assert.equal(await other.getByRole('note', { name: 'Test mode' }).count(), 0);
+  for (const [page, stopped] of [[v.page, true], [other, false]]) { // the wheel's button on a file's link: its tab would have no mode
+    await go(page, '/payments');
+    const link = page.getByRole('link', { name: 'CSV' });
+    assert.equal(await link.evaluate((a) => !a.dispatchEvent(new MouseEvent('auxclick', { button: 1, bubbles: true, cancelable: true }))), stopped);
+  }
   await v.page.getByRole('button', { name: 'Log out' }).click();
   await v.page.getByRole('heading', { name: 'Log in' }).waitFor();
   assert.equal(await v.page.evaluate(() => sessionStorage.getItem('ajo-mode')), null);
