@@ -27,7 +27,7 @@ export function keys(_, __, session) {
     caption: 'API keys', noun: 'key',
     columns: [
       { name: 'Name', head: true, loose: true, value: (k) => [k.name, h('div', { class: 'dim' }, code(k.suffix), k.main && k.name !== 'Main key' && ' · main key')] },
-      { name: 'Status', value: (k) => [badge(k.status), k.expiresAt && k.status !== 'revoked' && h('div', { class: 'dim' }, k.status === 'expired' ? 'Since' : 'Until', time(k.expiresAt))] },
+      { name: 'Status', value: (k) => [badge(k.status), k.expiresAt && k.status !== 'revoked' && h('div', { class: 'dim' }, k.status === 'expired' ? 'Since ' : 'Until ', time(k.expiresAt))] },
       { name: 'May do', wide: true, value: (k) => (Object.keys(scopes).every((s) => k.scopes.includes(s)) ? 'Everything' : h('span', { class: 'reference' }, k.scopes.join(', '))) },
       { name: 'From', value: (k) => (k.networks.length ? k.networks.map((n) => h('div', { class: 'figures' }, n)) : 'Anywhere') },
       { name: 'Last used', value: (k) => [time(k.lastUsedAt, 'Never'), k.lastUsedFrom && h('div', { class: 'dim figures' }, k.lastUsedFrom)] },
