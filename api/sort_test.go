@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -144,6 +145,39 @@ func TestLongListsAreNotSortedByAmount(t *testing.T) {
 	}
 	none := w.read(m.withSession(), "/auth/payments?sums=true&to=2001-01-01")["sums"]
 	require.Equal(t, "map[amount:0.00 byStatus:[] count:0 exact:true fee:0.00 grossAmount:0.00]", fmt.Sprint(none))
+}
+
+// What others have under way, however much, neither hides a tenant's open transfers nor counts
+// among them.
+func TestOpenTransfersBesideOthersWork(t *testing.T) {
+	w := setup(t)
+	m, key := w.funded("5000.00")
+	w.do("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"2000.00"}`, m.withSession()...).ok(200, nil)
+	small := w.settle(key, orderOf1000)
+	large := w.settle(key, strings.Replace(orderOf1000, "1000.00", "2500.00", 1))
+	other := w.Tenant()
+	w.firstFilled = time.Now().UnixMilli() + 1 // newer than all that is there
+	w.fillLists(other, w.Account(other, "busy"), page.CountLimit+1)
+	for query, want := range map[string][]string{
+		"status=pending":                                  {large, small},
+		"status=pending&accountRef=shop-1":                {large, small},
+		"status=pending&sort=amount&order=asc":            {small, large},
+		"status=pending&sort=created&order=asc":           {small, large},
+		"status=processing":                               nil,
+		"awaiting=approval":                               {large},
+		"awaiting=approval&sort=amount&accountRef=shop-1": {large},
+	} {
+		got := w.read(m.withSession(), "/auth/transfers?total=true&"+query)
+		var refs []string
+		for _, x := range got.list("transfers") {
+			refs = append(refs, x["merchantTxRef"].(string))
+		}
+		require.Equal(t, want, refs, query)
+		info := fields(got["pagination"].(map[string]any))
+		info.has(t, fields{"hasMore": false, "nextCursor": nil})
+		require.Equal(t, fmt.Sprintf("map[count:%d exact:true]", len(want)), fmt.Sprint(info["total"]), query)
+		require.Len(t, w.read(key, "/v1/transfers?"+query).list("transfers"), len(want), query)
+	}
 }
 
 // The sums of payments are those of all pages, by status too.

@@ -115,6 +115,20 @@ func lastLookedAt(ctx context.Context, q Querier, scan string, args pgx.NamedArg
 	return id, err
 }
 
+// Shorter reports whether a page of a filtered list, as of [List.Filtered], reads all of the scan
+// own and only a part of the scan of others: then what others have must not keep the page from its
+// few rows.
+func Shorter(ctx context.Context, q Querier, own, others string, args pgx.NamedArgs) (bool, error) {
+	all := maps.Clone(args)
+	all["before"], all["last"] = uuid.Max, ScanLimit-1
+	last, err := lastLookedAt(ctx, q, others, all)
+	if err != nil || last == uuid.Nil {
+		return false, err
+	}
+	last, err = lastLookedAt(ctx, q, own, all)
+	return err == nil && last == uuid.Nil, err
+}
+
 // OrNull returns a time as an argument: NULL for the zero time.
 func OrNull(t time.Time) *time.Time {
 	if t.IsZero() {

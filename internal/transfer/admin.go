@@ -98,7 +98,7 @@ func (s *Service) Records(ctx context.Context, f RecordFilter, r page.Request) (
 	args := pgx.NamedArgs{"tenant": uuid.NullUUID{UUID: f.TenantID, Valid: f.TenantID != uuid.Nil}, "status": string(f.Status), "differing": f.Differing}
 	scan := `transfers WHERE true`
 	if f.Status == Pending || f.Status == Processing {
-		return list.Filtered(ctx, s.Pool, r, `work WHERE true`, selectRecord+openSQL+joinRecord+recordsSQL, args)
+		return list.Filtered(ctx, s.Pool, r, workScan, selectRecord+openSQL+joinRecord+recordsSQL, args)
 	}
 	switch {
 	case f.Differing:

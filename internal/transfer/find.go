@@ -67,18 +67,26 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 	list := pg.List[Transfer]{Name: page.Transfers, ID: transferID, Row: scanTransfer}
 	args := pgx.NamedArgs{"tenant": tenantID, "account": accountID, "status": string(f.Status), "search": f.Search, "awaiting": f.Awaiting != "", "amount": f.Amount}
 	scan := `transfers WHERE tenant_id = @tenant`
-	switch {
-	case f.Status == Pending, f.Status == Processing, f.Awaiting != "":
-		return list.Sorted(ctx, q, r, `work WHERE true`, `SELECT `+columns+` FROM `+openSQL+listSQL, transferOrders, args)
-	case f.Status == Failed, f.Status == Refunded:
+	if f.Status == Failed || f.Status == Refunded {
 		scan += ` AND unpaid`
-	default:
-		if accountID != nil {
-			scan += ` AND account_id = @account`
+	} else if accountID != nil {
+		scan += ` AND account_id = @account`
+	}
+	if f.Status == Pending || f.Status == Processing || f.Awaiting != "" {
+		own, err := pg.Shorter(ctx, q, scan, workScan, args)
+		if err != nil {
+			return nil, page.Info{}, err
+		}
+		if !own {
+			return list.Sorted(ctx, q, r, workScan, `SELECT `+columns+` FROM `+openSQL+listSQL, transferOrders, args)
 		}
 	}
 	return list.Sorted(ctx, q, r, scan, `SELECT `+columns+` FROM transfers t`+listSQL, transferOrders, args)
 }
+
+// workScan are the rows that a list of open transfers reads, unless the tenant's own transfers are
+// fewer: all items of work, of whatever kind and tenant.
+const workScan = `work WHERE true`
 
 // openSQL selects the transfers that have an item of work, which include all that are pending or
 // processing: an index on a status that every transfer passes through would be written for every

@@ -247,7 +247,7 @@ func TestListFindsWhatIsRareAmongMany(t *testing.T) {
 	require.Equal(t, found{[]uuid.UUID{pending}, false}, list(Filter{Status: Pending}))
 	require.Equal(t, Pending, b.get(pending).Status)
 	b.Exec(`INSERT INTO work (kind, id, due_at) SELECT 'ingest', `+ids+`, now() FROM generate_series(1, $1::int)`, pg.ScanLimit-2)
-	require.Equal(t, found{[]uuid.UUID{pending}, true}, list(Filter{Status: Pending}), "the last of those that a page looks at")
+	require.Equal(t, found{[]uuid.UUID{pending}, false}, list(Filter{Status: Pending}), "the tenant's own are fewer")
 
 	many(pg.ScanLimit, testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id <> $1`, b.tenant), nil)
 	require.Equal(t, found{[]uuid.UUID{own, dead, pending}, false}, list(Filter{AccountID: b.account}), "another tenant's are not looked at")
@@ -261,6 +261,7 @@ func TestListFindsWhatIsRareAmongMany(t *testing.T) {
 	}{
 		"an account":          {Filter{AccountID: b.account}, found{nil, true}},
 		"an endpoint":         {Filter{Endpoint: &rare}, found{[]uuid.UUID{own}, false}},
+		"pending":             {Filter{Status: Pending}, found{[]uuid.UUID{pending}, true}}, // the last of those that a page looks at
 		"no endpoint":         {Filter{Endpoint: new(uuid.UUID)}, found{nil, true}},
 		"dead":                {Filter{Status: Dead}, found{[]uuid.UUID{dead}, false}},
 		"a rare event":        {Filter{EventType: SettlementFailed}, found{[]uuid.UUID{own}, false}},
