@@ -271,4 +271,26 @@ func TestLookupsThatWaitAreBounded(t *testing.T) {
 	requireLimited(t, <-refused)
 	look(other, 2*lookupsWaiting).ok(200, nil)
 	all.Wait()
+
+	// a settlement that needs a look-up is told the same, and not that the bank did not answer
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, greedy.withKey()...).ok(201, nil)
+	settlements := make(chan reply, 2*lookupsWaiting)
+	for n := range 2 * lookupsWaiting {
+		all.Go(func() {
+			order := fmt.Sprintf(`{"amount":"1.00","bankCode":"058","accountNumber":"02%08d","accountName":"Somebody"}`, n)
+			settlements <- w.do("POST", "/v1/accounts/shop-1/settle", order, greedy.withKey()...)
+		})
+	}
+	all.Wait()
+	close(settlements)
+	limited := 0
+	for r := range settlements {
+		if r.Status == 400 {
+			r.refused(400, "account name mismatch")
+			continue
+		}
+		requireLimited(t, r)
+		limited++
+	}
+	require.Positive(t, limited)
 }

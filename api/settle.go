@@ -62,10 +62,10 @@ func (e *edge) settleFor(c *fiber.Ctx, in *body, asked []byte) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	return e.onceOf(c, asked, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+	return e.lookupRefused(c, e.onceOf(c, asked, func(key idempotency.Request) (idempotency.Answer, bool, error) {
 		s, err := e.Transfers.Settle(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
 		return s.Answer, s.Replayed, err
-	})
+	}))
 }
 
 // bookTransfer is POST /v1/accounts/:accountRef/transfer.

@@ -71,7 +71,7 @@ func (e *edge) lookup(c *fiber.Ctx) error {
 	return c.JSON(h)
 }
 
-// lookupRefused returns the refusal of a request that needed a look-up.
+// lookupRefused returns the refusal of a request that needed a look-up, or nil.
 func (e *edge) lookupRefused(c *fiber.Ctx, err error) error {
 	if errors.Is(err, provider.ErrBusy) {
 		return e.limit(c, ratelimit.Result{Limit: lookupsWaiting, Reset: lookupRetry})

@@ -120,7 +120,8 @@ func (o *Order) check() (money.Amount, error) {
 // come in the specified order: body, account, beneficiary, bank, name, funds. Refusals:
 // [ErrAmount], [ErrBankCode], [ErrAccountNumber], [ErrBeneficiaryAlone], account.ErrNotFound,
 // [ErrBeneficiary], [ErrUnknownBank], [ErrNameMismatch], account.ErrFrozen,
-// ledger.ErrInsufficientFunds, and those of package idempotency.
+// ledger.ErrInsufficientFunds, those of [Service.Lookup] if the holder must be named, and those of
+// package idempotency.
 func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o Order, key idempotency.Request) (Settled, error) {
 	amount, err := o.check()
 	if err != nil {
