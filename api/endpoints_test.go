@@ -27,6 +27,23 @@ func TestWebhookSettingsTakeBothCredentials(t *testing.T) {
 	require.Equal(t, secrets[0], secrets[1], "the one that exists")
 }
 
+// Spaces around URLs and references are cut, as the document says, wherever a body has one.
+func TestSpacesAroundURLsAndReferences(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	key := m.withKey()
+	w.ask("POST", "/v1/accounts", `{"externalRef":" shop-1 ","name":"Ada Obi","callbackUrl":" https://example.com/1\n"}`, 201, key).
+		has(t, fields{"AccountRef": "shop-1", "CallbackURL": "https://example.com/1"})
+	w.ask("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Ada Obi","callbackUrl":" "}`, 201, key).has(t, fields{"CallbackURL": nil})
+	w.ask("PATCH", "/v1/accounts/shop-1", `{"callbackUrl":" https://example.com/2 "}`, 200, key).has(t, fields{"CallbackURL": "https://example.com/2"})
+	w.ask("PATCH", "/v1/accounts/shop-1", `{"callbackUrl":" "}`, 200, key).has(t, fields{"CallbackURL": nil})
+	w.ask("PATCH", "/v1/accounts/shop-1", `{"split":{"shares":[{"accountRef":" shop-2 ","percent":"1"}]}}`, 200, key)
+	made := w.ask("POST", "/auth/webhook-endpoints", `{"url":"https://example.com/3","accountRefs":["shop-2"," shop-1 ","shop-1"]}`, 201, key)
+	fields(made["endpoint"].(map[string]any)).has(t, fields{"accountRefs": []any{"shop-1", "shop-2"}})
+	w.ask("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"1.00","hook":" https://example.com/4 "}`, 200, m.withSession()).
+		has(t, fields{"hook": "https://example.com/4"})
+}
+
 // In development an address that production refuses is accepted with a warning; in production there
 // is nothing to warn of.
 func TestAnAddressThatProductionRefusesIsAcceptedWithAWarning(t *testing.T) {

@@ -98,7 +98,7 @@ func (s *Service) validate(in *NewAccount, now time.Time) error {
 		return err
 	}
 	in.Policy = in.Policy.orNone()
-	if in.CallbackURL != nil && *in.CallbackURL == "" {
+	if in.CallbackURL = trimmed(in.CallbackURL); in.CallbackURL != nil && *in.CallbackURL == "" {
 		in.CallbackURL = nil
 	}
 	if in.CallbackURL != nil {

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -82,7 +83,7 @@ func resolveShares(ctx context.Context, tx pg.Tx, of *Account, shares []NewShare
 		if given != 1 {
 			return nil, refuse("percent", "amount or remainder: a share needs exactly one of them")
 		}
-		a, err := Find(ctx, tx, of.TenantID, n.AccountRef)
+		a, err := Find(ctx, tx, of.TenantID, strings.TrimSpace(n.AccountRef))
 		switch {
 		case errs.KindOf(err) == errs.NotFound:
 			return nil, refuse("accountRef", "is no account of yours")

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -79,7 +80,7 @@ func (s *Service) checkChanges(ch *Changes) error {
 	if err := ch.Policy.check(); err != nil {
 		return err
 	}
-	if ch.CallbackURL != nil && *ch.CallbackURL != "" {
+	if ch.CallbackURL = trimmed(ch.CallbackURL); ch.CallbackURL != nil && *ch.CallbackURL != "" {
 		return s.checkCallback(*ch.CallbackURL)
 	}
 	return nil
@@ -87,3 +88,11 @@ func (s *Service) checkChanges(ch *Changes) error {
 
 // errAmount refuses an expected amount that nobody can pay.
 var errAmount = errs.New(errs.Invalid, "expectedAmount must be above zero")
+
+// trimmed is a text without the spaces around it, nil if it is nil.
+func trimmed(text *string) *string {
+	if text == nil {
+		return nil
+	}
+	return new(strings.TrimSpace(*text))
+}

@@ -269,12 +269,15 @@ func (s *Service) checkEndpoint(c *EndpointChange) error {
 		c.Events = slices.DeleteFunc(slices.Clone(webhook.Types), func(t webhook.Type) bool { return !slices.Contains(wanted, t) })
 	}
 	if c.AccountRefs != nil && *c.AccountRefs != nil {
-		for _, ref := range *c.AccountRefs {
+		refs := slices.Clone(*c.AccountRefs)
+		for i, ref := range refs {
 			if !utf8.ValidString(ref) || strings.ContainsRune(ref, 0) { // no account has it
 				return errEndpointAccount
 			}
+			refs[i] = strings.TrimSpace(ref)
 		}
-		refs := slices.Compact(slices.Sorted(slices.Values(*c.AccountRefs)))
+		slices.Sort(refs)
+		refs = slices.Compact(refs)
 		if len(refs) == 0 || len(refs) > maxEndpointAccounts {
 			return errEndpointAccounts
 		}

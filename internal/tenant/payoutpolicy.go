@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -121,6 +122,7 @@ func (s *Service) SetPayoutPolicy(ctx context.Context, id uuid.UUID, p PayoutPol
 		return out, err
 	}
 	if p.Hook != nil {
+		p.Hook = new(strings.TrimSpace(*p.Hook))
 		if err := safehttp.CheckURL("hook", *p.Hook, s.Callbacks); err != nil {
 			return out, err
 		}
