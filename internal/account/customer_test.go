@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"net/http"
 	"net/netip"
 	"testing"
 
@@ -63,7 +64,8 @@ func TestAccountOfACustomer(t *testing.T) {
 	require.ErrorIs(t, err, customer.ErrNotFound, "another tenant's")
 }
 
-// A suspended customer gets no new account; the one it has stays.
+// A suspended customer gets no new account; the one it has stays, and is the answer to whoever asks
+// for it again.
 func TestSuspendedCustomer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -76,6 +78,16 @@ func TestSuspendedCustomer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, account.Active, got.Status)
 	require.Equal(t, a.ID, got.ID)
+	calls := b.bank.Calls(createCall)
+	again, err := b.svc.Provision(b.ctx, b.tenant, dedicated("ref"), idempotency.Request{})
+	require.NoError(t, err)
+	require.Equal(t, a.ID, again.ID)
+	require.Equal(t, http.StatusCreated, again.Answer.Status)
+	require.Equal(t, calls, b.bank.Calls(createCall))
+	_, err = b.svc.Expire(b.ctx, b.tenant, a.ID.String(), "test")
+	require.NoError(t, err)
+	_, err = b.svc.Provision(b.ctx, b.tenant, dedicated("ref"), idempotency.Request{})
+	require.ErrorIs(t, err, customer.ErrSuspended)
 }
 
 func TestCallbacksInProduction(t *testing.T) {

@@ -258,14 +258,17 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 			}
 		}
 		customerID, err := customer.Ensure(ctx, tx, s.Box, now, customer.NewCustomer{TenantID: tenantID, ExternalRef: in.ExternalRef, Name: in.Name, BVN: in.BVN})
-		if err != nil {
+		suspended := errors.Is(err, customer.ErrSuspended)
+		if err != nil && !suspended {
 			return err
 		}
 		found, err := s.retake(ctx, tx, &r, tenantID, in, now)
-		if err != nil {
+		switch {
+		case suspended && (err != nil || r.Status != Active): // what it has stays open
+			return customer.ErrSuspended
+		case err != nil:
 			return err
-		}
-		if r.Status == Active {
+		case r.Status == Active:
 			return r.answer(ctx, tx, now)
 		}
 		if err := idempotency.Reserve(ctx, tx, now, key); err != nil || found {

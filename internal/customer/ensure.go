@@ -20,7 +20,8 @@ type NewCustomer struct {
 
 // Ensure creates the customer, or finds the one that (tenant, externalRef) has, and returns its id.
 // The name of an existing customer stays; a BVN is added where none was kept. It locks the
-// customer's row, and runs in the transaction that inserts the account. [ErrSuspended].
+// customer's row, and runs in the transaction that inserts the account. [ErrSuspended], with the
+// id: the customer may have an account already.
 func Ensure(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, n NewCustomer) (uuid.UUID, error) {
 	id := uuid.Must(uuid.NewV7())
 	var status Status
