@@ -54,7 +54,8 @@ func (e *edge) submitKYC(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	out, err := e.Customers.SubmitNIN(c.UserContext(), caller(c).ID, pathID(c), nin, e.member(c))
+	by := customer.Submitter{By: e.member(c), Standing: e.maker(c).Standing}
+	out, err := e.Customers.SubmitNIN(c.UserContext(), caller(c).ID, pathID(c), nin, by)
 	return answer(c, out, err)
 }
 

@@ -81,6 +81,35 @@ func TestAPayoutOfWhoIsGone(t *testing.T) {
 	}
 }
 
+// A NIN that waits for its check is not recorded any more when its member was removed meanwhile, or
+// its key revoked.
+func TestANINOfWhoIsGone(t *testing.T) {
+	w := setup(t)
+	owner := w.onboard()
+	id := w.customer(owner, "shop-1", "Ada Obi")
+	finance := w.joins(owner, tenant.Finance)
+	financeID := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, finance.email)
+	key := w.newKey(owner, "KYC", []tenant.Scope{tenant.CustomersWrite})
+	for _, c := range []struct {
+		path, end string
+		as        header
+	}{
+		{"/auth/customers/" + id + "/kyc", "/auth/members/" + financeID.String() + "/remove", finance.withSession()},
+		{"/v1/customers/" + id + "/kyc", "/auth/keys/" + key.Key.ID.String() + "/revoke", header{"X-API-Key", key.APIKey}},
+	} {
+		held := make(chan struct{})
+		w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnNIN, Do: fakebank.Slow, Delay: time.Minute, Until: held})
+		got := w.asked("POST", c.path, `{"nin":"`+ninOfAda+`"}`, c.as...)
+		testenv.Eventually(t, 10*time.Second, "the NIN is checked", func() bool { return w.bank.Faults.Rules()[0].Struck > 0 })
+		w.do("POST", c.end, "", owner.withSession()...).ok(200, nil)
+		close(held)
+		r := <-got
+		r.refused(401, "unauthorized")
+		w.read(owner.withKey(), "/v1/customers/"+id).has(t, fields{"KYCStatus": "none", "NINLast4": nil})
+	}
+	require.Zero(t, testenv.Value[int](w.Env, `SELECT count(*) FROM audit_log WHERE action = 'kyc.submit'`))
+}
+
 // An approval that waits for the transfer's lock is none any more when its member was removed, or
 // has another role.
 func TestAnApprovalOfWhoIsGone(t *testing.T) {

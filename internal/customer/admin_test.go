@@ -57,7 +57,7 @@ func TestARenameEndsAnApproval(t *testing.T) {
 func TestANINApprovesOneCustomerOfATenant(t *testing.T) {
 	b := setup(t)
 	submit := func(tenant, id uuid.UUID) KYCStatus {
-		got, err := b.SubmitNIN(b.ctx, tenant, id, secret.Redact(nin), nil)
+		got, err := b.SubmitNIN(b.ctx, tenant, id, secret.Redact(nin), Submitter{})
 		require.NoError(t, err)
 		return got.KYCStatus
 	}

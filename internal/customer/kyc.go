@@ -84,14 +84,22 @@ type Submission struct {
 	NINLast4  *string
 }
 
+// Submitter is who submits a NIN. The zero value is an API key that nobody can revoke.
+type Submitter struct {
+	By *audit.By // the member; nil: an API key, whose submissions are not in the audit log
+	// returns an error if the credential of the request has ended since; nil: that is not checked
+	Standing func(ctx context.Context, q pg.Querier) error
+}
+
 // SubmitNIN checks a NIN with the identity service and records what came of it: approved and tier
 // 2, rejected when there is no such NIN, and pending_review for everything uncertain.
 //
 // The service is asked with no transaction open, and nothing is written before: a crash meanwhile
 // leaves the customer as it was. The outcome is recorded only if the customer may still submit, so
-// of several at once each one is refused, or takes effect after the other. [errNIN], [ErrNotFound],
-// [ErrTier], [ErrPending], [ErrSuspended], in this order.
-func (s *Service) SubmitNIN(ctx context.Context, tenantID, id uuid.UUID, nin secret.Redacted, by *audit.By) (Submission, error) {
+// of several at once each one is refused, or takes effect after the other; and only if the
+// submitter's credential still stands. [errNIN], [ErrNotFound], [ErrTier], [ErrPending],
+// [ErrSuspended], in this order.
+func (s *Service) SubmitNIN(ctx context.Context, tenantID, id uuid.UUID, nin secret.Redacted, by Submitter) (Submission, error) {
 	if !ninForm.MatchString(nin.Reveal()) {
 		return Submission{}, errNIN
 	}
@@ -148,7 +156,7 @@ func (s *Service) check(ctx context.Context, c Customer, nin secret.Redacted) KY
 // recordOutcome writes the outcome of a submission by the customer as it was when checked, with the
 // NIN. A NIN that is approving another customer of the tenant at the same moment is found by the
 // schema; the second time it is seen.
-func (s *Service) recordOutcome(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent, by *audit.By) (c Customer, err error) {
+func (s *Service) recordOutcome(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent, by Submitter) (c Customer, err error) {
 	for range 2 {
 		if c, err = s.recordOnce(ctx, checked, nin, outcome, by); !pg.IsUnique(err, "customers_nin_once") {
 			break
@@ -157,9 +165,14 @@ func (s *Service) recordOutcome(ctx context.Context, checked Customer, nin secre
 	return c, err
 }
 
-func (s *Service) recordOnce(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent, by *audit.By) (c Customer, err error) {
+func (s *Service) recordOnce(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent, by Submitter) (c Customer, err error) {
 	sealed := s.Box.Seal(secret.Place{Table: "customers", Column: "nin", Row: checked.ID.String()}, []byte(nin.Reveal()))
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		if by.Standing != nil { // the check may have taken a while
+			if err := by.Standing(ctx, tx); err != nil {
+				return err
+			}
+		}
 		if c, err = lock(ctx, tx, checked.TenantID, checked.ID); err != nil {
 			return err
 		}
@@ -184,8 +197,8 @@ func (s *Service) recordOnce(ctx context.Context, checked Customer, nin secret.R
 			return err
 		}
 		c, err = s.move(ctx, tx, c, event)
-		if err == nil && by != nil {
-			err = audit.Write(ctx, tx, s.Clock.Now(), by.Entry("kyc.submit", target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}).Of(c.TenantID))
+		if err == nil && by.By != nil {
+			err = audit.Write(ctx, tx, s.Clock.Now(), by.By.Entry("kyc.submit", target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}).Of(c.TenantID))
 		}
 		failpoint.At("customer/before-record-commit")
 		return err

@@ -83,7 +83,7 @@ func TestSubmissionsThatAreRefused(t *testing.T) {
 	b := setup(t)
 	foreign := b.Tenant()
 	id := b.in(KYCNone)
-	_, err := b.SubmitNIN(b.ctx, foreign, id, secret.Redact(nin), nil)
+	_, err := b.SubmitNIN(b.ctx, foreign, id, secret.Redact(nin), Submitter{})
 	require.ErrorIs(t, err, ErrNotFound)
 	_, err = b.submit(uuid.New(), nin)
 	require.ErrorIs(t, err, ErrNotFound)

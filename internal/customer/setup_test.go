@@ -70,7 +70,7 @@ func (b *bundle) get(id uuid.UUID) Customer {
 
 // submit sends a NIN in and returns what came of it.
 func (b *bundle) submit(id uuid.UUID, nin string) (Submission, error) {
-	return b.SubmitNIN(b.ctx, b.tenant, id, secret.Redact(nin), nil)
+	return b.SubmitNIN(b.ctx, b.tenant, id, secret.Redact(nin), Submitter{})
 }
 
 // answers is a NIN service that says what its test wants.
