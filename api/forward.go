@@ -106,6 +106,10 @@ func (e *edge) forwardKey(c *fiber.Ctx) error {
 	case !secret.TestKey.Check(c.Get(keyHeader)):
 		return errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c), [32]byte{})), tenant.ErrUnauthorized)
 	}
+	// the sandbox counts the request, and its headers replace these if it answers
+	if err := e.limit(c, e.Limits.Uncounted()); err != nil {
+		return err
+	}
 	if err := checkMode(c, sandbox.ModeTest); err != nil {
 		return err
 	}

@@ -292,6 +292,7 @@ func TestTestModeThatDoesNotAnswer(t *testing.T) {
 		r := w.unchecked("GET", path, "", h...)
 		r.refused(503, "test mode is busy: try again in a second")
 		require.Equal(t, "1", r.Header.Get("Retry-After"))
+		require.Equal(t, h[0] == "X-API-Key", r.Header.Get("RateLimit-Limit") != "", "on every answer under /v1")
 	}
 	for range cap(w.opts.Test.slots) {
 		<-w.opts.Test.slots
@@ -315,7 +316,8 @@ func TestTestModeThatDoesNotAnswer(t *testing.T) {
 	w.unchecked("GET", "/v1/accounts", "", test.withKey()...).refused(502, "test mode does not answer: try again later")
 	w.opts.Test.passes = good
 	w.opts.Test.url = "http://127.0.0.1:1"
-	w.unchecked("GET", "/v1/accounts", "", test.withKey()...).refused(502, "test mode does not answer: try again later")
+	away := w.unchecked("GET", "/v1/accounts", "", test.withKey()...).refused(502, "test mode does not answer: try again later")
+	require.NotEmpty(t, away.Header.Get("RateLimit-Remaining"))
 	w.unchecked("GET", "/auth/accounts", "", test.withSession()...).refused(502, "test mode does not answer: try again later")
 	w.do("GET", "/v1/accounts", "", ada.withKey()...).ok(200, nil)
 	w.do("GET", "/auth/member", "", test.withSession()...).ok(200, nil)
@@ -341,7 +343,10 @@ func TestAKeyHasOneMode(t *testing.T) {
 		w.unchecked("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, append(ada.withKey(), "X-Ajo-Mode", mode, "Content-Type", "application/json")...).refused(400, errKeyMode.Msg)
 	}
 	require.Zero(t, testenv.Value[int](w.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1`, ada.id))
-	w.unchecked("GET", "/v1/accounts", "", append(test.withKey(), "X-Ajo-Mode", "live")...).refused(400, errKeyMode.Msg)
+	other := w.unchecked("GET", "/v1/accounts", "", append(test.withKey(), "X-Ajo-Mode", "live")...).refused(400, errKeyMode.Msg)
+	require.NotEmpty(t, other.Header.Get("RateLimit-Limit"))
+	limit := other.Header.Get("RateLimit-Limit")
+	require.Equal(t, []string{limit}, w.do("GET", "/v1/accounts", "", test.withKey()...).ok(200, nil).Header.Values("RateLimit-Limit"), "once")
 	w.do("GET", "/v1/accounts", "", append(test.withKey(), "X-Ajo-Mode", "test")...).ok(200, nil)
 	w.do("GET", "/v1/accounts", "", append(ada.withKey(), "X-Ajo-Mode", "live")...).ok(200, nil)
 	// a key goes before the session, whose mode it is then not

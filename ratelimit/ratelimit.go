@@ -177,7 +177,7 @@ func (l *Limiter) Stranger(ctx context.Context, addr netip.Addr, credential [32]
 }
 
 // Uncounted is the allowance of a request that could not be counted, because whose it is could not
-// be found out.
+// be found out here.
 func (l *Limiter) Uncounted() Result {
 	return Result{Limit: l.perTenant.Limit, Remaining: l.perTenant.Limit, Reset: max(1, int64(l.perTenant.Period/time.Second)), OK: true}
 }
