@@ -62,7 +62,7 @@ func (s *Service) RejectByHand(ctx context.Context, shown Customer, by audit.By)
 }
 
 func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEvent, action string, by audit.By) (c Customer, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+	decideOnce := func(tx pg.Tx) (err error) {
 		if c, err = lockAny(ctx, tx, shown.ID); err != nil {
 			return err
 		}
@@ -73,7 +73,8 @@ func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEve
 			return err
 		}
 		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry(action, target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}).Of(c.TenantID))
-	})
+	}
+	err = besideOthers(func() error { return pg.InTx(ctx, s.Pool, decideOnce) })
 	return c, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/fakebank"
 	"ajo/internal/page"
+	"ajo/internal/pg"
 	"ajo/internal/secret"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
@@ -115,6 +116,35 @@ func TestOneNINAtOnce(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, approved)
+	}
+}
+
+// Of two people who approve two customers of one NIN at the same moment, the second sees what the
+// first has decided.
+func TestOneNINApprovedByTwoAtOnce(t *testing.T) {
+	b := setup(t, func(o *Options) { o.Identity = nil }) // each submission waits for a person
+	for name, approve := range map[string]func(uuid.UUID) error{
+		"a session": func(id uuid.UUID) error {
+			_, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+			return err
+		},
+		"an operator": func(id uuid.UUID) error {
+			_, err := b.ApproveByHand(b.ctx, b.get(id), byHand)
+			return err
+		},
+	} {
+		b.tenant = b.Tenant()
+		first, second := b.in(KYCNone), b.in(KYCNone)
+		for _, id := range []uuid.UUID{first, second} {
+			_, err := b.submit(id, nin)
+			require.NoError(t, err)
+		}
+		require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
+			_, err := tx.Exec(b.ctx, `UPDATE customers SET kyc_status = 'approved', kyc_tier = 2 WHERE id = $1`, first)
+			return err
+		}, func() error { return approve(second) }), name)
+		require.Equal(t, KYCApproved, b.get(second).KYCStatus, name)
+		require.True(t, testenv.Value[bool](b.Env, `SELECT nin_shared FROM customers WHERE id = $1`, second), name)
 	}
 }
 

@@ -154,15 +154,24 @@ func (s *Service) check(ctx context.Context, c Customer, nin secret.Redacted) KY
 }
 
 // recordOutcome writes the outcome of a submission by the customer as it was when checked, with the
-// NIN. A NIN that is approving another customer of the tenant at the same moment is found by the
-// schema; the second time it is seen.
+// NIN.
 func (s *Service) recordOutcome(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent, by Submitter) (c Customer, err error) {
+	err = besideOthers(func() error {
+		c, err = s.recordOnce(ctx, checked, nin, outcome, by)
+		return err
+	})
+	return c, err
+}
+
+// besideOthers runs a transaction that may approve a customer. A NIN that is approving another
+// customer of the tenant at the same moment is found by the schema; the second time it is seen.
+func besideOthers(do func() error) (err error) {
 	for range 2 {
-		if c, err = s.recordOnce(ctx, checked, nin, outcome, by); !pg.IsUnique(err, "customers_nin_once") {
+		if err = do(); !pg.IsUnique(err, "customers_nin_once") {
 			break
 		}
 	}
-	return c, err
+	return err
 }
 
 func (s *Service) recordOnce(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent, by Submitter) (c Customer, err error) {

@@ -42,7 +42,7 @@ func (s *Service) decide(ctx context.Context, by Reviewer, id uuid.UUID, event K
 	if s.Production && !by.Operator {
 		return c, errOperator
 	}
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+	decideOnce := func(tx pg.Tx) (err error) {
 		if by.Operator {
 			c, err = lockAny(ctx, tx, id)
 		} else {
@@ -59,7 +59,8 @@ func (s *Service) decide(ctx context.Context, by Reviewer, id uuid.UUID, event K
 			who.Actor = "operator-" + who.Actor
 		}
 		return audit.Write(ctx, tx, s.Clock.Now(), who.Entry("kyc."+string(event), target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}).Of(c.TenantID))
-	})
+	}
+	err = besideOthers(func() error { return pg.InTx(ctx, s.Pool, decideOnce) })
 	return c, err
 }
 
