@@ -198,7 +198,7 @@ func (s *Service) History(ctx context.Context, tenantID uuid.UUID, ref string) (
 		return nil, err
 	}
 	return pg.Collect(ctx, pg.Reader(ctx, s.Pool), pgx.RowToStructByPos[HistoryEntry], `
-		SELECT id, account_id, from_status, to_status, reason, created_at FROM account_history WHERE account_id = $1 ORDER BY id`, a.ID)
+		SELECT id, account_id, from_status, to_status, reason, created_at FROM account_history WHERE account_id = $1 ORDER BY created_at, id`, a.ID)
 }
 
 // Statement is the answer of the statement endpoint.

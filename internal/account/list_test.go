@@ -3,6 +3,7 @@ package account_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -300,4 +301,19 @@ func TestManyAccountsOfOneReference(t *testing.T) {
 	require.NoError(t, account.ExpireAll(b.ctx, pool, b.Clock.Now(), b.tenant, "the tenant is closed"))
 	slices := look("that are to be ended")
 	require.Equal(t, oldest, slices[1].Args[1], "a slice begins where the one before ended")
+}
+
+// The ids of changes are of the clock of the machine that writes them, which may be behind
+// another's: history is in the order of the times that it shows.
+func TestHistoryIsInTheOrderOfItsTimes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	a := b.provision(dedicated("customer-1"))
+	b.Exec(`INSERT INTO account_history (id, account_id, from_status, to_status, reason, created_at)
+		VALUES ('01800000-0000-7000-8000-000000000000', $1, 'active', 'expired', 'closed by the tenant', $2)`, a.ID, b.Clock.Now().Add(time.Hour))
+	history, err := b.svc.History(b.ctx, b.tenant, "customer-1")
+	require.NoError(t, err)
+	require.Len(t, history, 2)
+	require.Equal(t, account.Active, history[0].ToStatus)
+	require.Equal(t, account.Expired, history[1].ToStatus)
 }
