@@ -169,6 +169,7 @@ func Start(o Options) (*Workers, error) {
 	}
 	w.beside.Go(func() { w.watch(ctx) })
 	w.beside.Go(func() { w.sweep(ctx) })
+	w.beside.Go(func() { w.tidy(ctx) })
 	w.beside.Go(func() { w.check(ctx) })
 	if w.Archive != nil && w.Archive.Store != nil {
 		w.beside.Go(func() { w.archiveOld(ctx) })

@@ -51,30 +51,27 @@ const (
 // Redis is the age and length of the queues. Of all workers one sweeps; when it ends or dies,
 // another does.
 func (w *Workers) sweep(ctx context.Context) {
-	tick, purge := time.NewTicker(w.SweepEvery/sweepChecks), time.NewTicker(purgeEvery)
-	defer tick.Stop()
-	defer purge.Stop()
 	s := sweeper{Workers: w, id: uuid.NewString(), found: map[tasks.Kind]found{}}
 	defer s.resign()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-purge.C:
-			if err := w.makePartitions(ctx); err != nil && ctx.Err() == nil {
-				w.Log.Warn("partitions were not made; the next purge tries again", slog.Any("err", err))
-			}
-			w.mailFailing(ctx)
-			if err := w.purge(ctx, purgeLimit); err != nil && ctx.Err() == nil {
-				w.Log.Warn("old rows were not removed; the next purge tries again", slog.Any("err", err))
-			}
-			continue
-		case <-tick.C:
-		}
+	clock.Every(ctx, w.SweepEvery/sweepChecks, func() {
 		if err := s.tick(ctx); err != nil && ctx.Err() == nil {
 			w.Log.Warn("the sweep failed; the next one tries again", slog.Any("err", err))
 		}
-	}
+	})
+}
+
+// tidy makes partitions ahead, mails tenants about failing endpoints, and removes old rows. It runs
+// concurrently with the sweep: either may last.
+func (w *Workers) tidy(ctx context.Context) {
+	clock.Every(ctx, purgeEvery, func() {
+		if err := w.makePartitions(ctx); err != nil && ctx.Err() == nil {
+			w.Log.Warn("partitions were not made; the next purge tries again", slog.Any("err", err))
+		}
+		w.mailFailing(ctx)
+		if err := w.purge(ctx, purgeLimit); err != nil && ctx.Err() == nil {
+			w.Log.Warn("old rows were not removed; the next purge tries again", slog.Any("err", err))
+		}
+	})
 }
 
 // sweeper is the sweep of one process.
@@ -108,7 +105,6 @@ func (s *sweeper) tick(ctx context.Context) error {
 	if s.checks%sweepChecks != 1 {
 		return nil
 	}
-	s.mailApprovers(ctx)
 	return s.run(ctx)
 }
 
@@ -124,15 +120,21 @@ func (s *sweeper) mailApprovers(ctx context.Context) {
 	}
 }
 
-// run enqueues all that is overdue, the oldest first, as fast as the workers take it.
+// run enqueues all that is overdue, the oldest first, as fast as the workers take it. It does not
+// end while a queue is full, so what else belongs to a sweep is repeated once an interval.
 func (s *sweeper) run(ctx context.Context) error {
-	s.nameQueues(ctx)
-	if err := s.enqueueFreed(ctx); err != nil {
-		return err
-	}
+	var begun time.Time
 	for {
 		if !s.leads(ctx) {
 			return nil
+		}
+		if now := s.Clock.Now(); begun.After(now) || now.Sub(begun) >= s.SweepEvery {
+			begun = now
+			s.mailApprovers(ctx)
+			s.nameQueues(ctx)
+			if err := s.enqueueFreed(ctx); err != nil {
+				return err
+			}
 		}
 		more, err := s.step(ctx)
 		if err != nil || !more {

@@ -214,6 +214,33 @@ func TestEndedLeasesAreFoundWithinARound(t *testing.T) {
 	sweeps(5)
 }
 
+// While a queue stays full, a sweep does not end. What else belongs to a sweep is done all the
+// same: here, to enqueue an item whose holder has died.
+func TestAFullQueueHoldsUpNothingElse(t *testing.T) {
+	t.Parallel()
+	s, b, c := newSweeper(t)
+	for range 2 * tasks.Specs[tasks.Expire].Concurrency {
+		b.enqueue(work.Expire, uuid.New())
+	}
+	b.overdueItems(work.Settle, 2)
+	b.Exec(`UPDATE work SET due_at = due_at - interval '1 minute', leased_until = $1 WHERE kind = 'settle' AND id IN (SELECT id FROM work WHERE kind = 'settle' LIMIT 1)`, c.Now().Add(work.Term))
+	s.nameQueues(b.ctx)
+	ctx, stop := context.WithCancel(b.ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	counts := map[uuid.UUID]int{}
+	for n := range 2 {
+		testenv.Eventually(t, 20*time.Second, "the next item to be enqueued", func() bool {
+			b.taken(work.Settle, counts)
+			return len(counts) == n+1
+		})
+		c.Advance(s.SweepEvery)
+	}
+	stop()
+	require.Error(t, <-ended, "it still waits for the full queue")
+}
+
 // A worker that takes over sweeps at once, and then once an interval.
 func TestWhoTakesOverSweepsAtOnce(t *testing.T) {
 	t.Parallel()
