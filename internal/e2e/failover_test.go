@@ -245,6 +245,30 @@ func TestAnOldPrimaryComesBack(t *testing.T) {
 	}
 }
 
+// A single address may lead to a standby for a moment, as to the old primary after a failover. No
+// connection is made to it, since that would stay in the pool, and refuse each write, when the
+// address has moved on.
+func TestASingleAddressOfAStandby(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	servers := ownServers(t, stack.Options{MaxConnections: 100})
+	_, err := migrations.Up(ctx, servers.DatabaseURL, migrations.Options{})
+	require.NoError(t, err)
+	require.NoError(t, servers.StartStandby(ctx))
+	address := servers.StandbyURL()
+	_, err = pg.Open(ctx, address, 4)
+	require.ErrorContains(t, err, "read only connection")
+	require.ErrorContains(t, migrations.Check(ctx, address), "read only connection")
+	require.NoError(t, servers.Promote(ctx))
+	testenv.Eventually(t, time.Minute, "the standby to take over", func() bool {
+		pool, err := pg.Open(ctx, address, 4)
+		if err == nil {
+			pool.Close()
+		}
+		return err == nil
+	})
+}
+
 // An operator cancels the commits that wait for a standby, and Postgres answers each COMMIT with
 // success. Neither a single transaction nor a batch reports it as done.
 func TestCommitOnOneServerIsNoSuccess(t *testing.T) {

@@ -54,10 +54,13 @@ var errOldPrimary = errors.New("another server has taken over from this one, whi
 // FollowPrimary makes connections by cfg go to the same server as those of [Open].
 func FollowPrimary(ctx context.Context, cfg *pgx.ConnConfig) { new(history).follow(ctx, cfg) }
 
-// follow checks each new connection, and first compares the servers if there are several.
+// follow checks each new connection, and first compares the servers if there are several. Unless
+// the address says otherwise, it refuses a server that takes no writes, of a single address too:
+// that may lead to the old primary, a standby by now, for a moment after a failover, and the
+// connection would stay in the pool for an hour.
 func (h *history) follow(ctx context.Context, cfg *pgx.ConnConfig) {
 	h.several = severalHosts(&cfg.Config)
-	if cfg.ValidateConnect == nil && h.several {
+	if cfg.ValidateConnect == nil {
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	fits := cfg.ValidateConnect

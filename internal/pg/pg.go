@@ -38,10 +38,10 @@ const (
 )
 
 // Open connects to url, with at most maxConns connections (0: pgx's default), and checks that the
-// server answers. Of several hosts it takes the one that accepts writes, unless the url says
-// otherwise (target_session_attrs), but never one from which another has taken over. The server
-// ends a statement after 15 s, a wait for a lock after 10 s, and an idle transaction after 30 s.
-// Times come back in UTC.
+// server answers. It takes only a server that accepts writes, of several hosts the one that does,
+// unless the url says otherwise (target_session_attrs), but never one from which another has taken
+// over. The server ends a statement after 15 s, a wait for a lock after 10 s, and an idle
+// transaction after 30 s. Times come back in UTC.
 func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	pool, err := newPool(ctx, url, maxConns, true)
 	if err != nil {
