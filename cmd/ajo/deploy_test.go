@@ -161,6 +161,39 @@ func TestDeployedQueues(t *testing.T) {
 	require.Contains(t, string(source), `"ajo_queue_oldest_due_seconds"`)
 }
 
+// Whoever calls addresses of a tenant's choice may reach them on any port: who delivers, who asks
+// an approval hook, and the API, which tests a webhook.
+func TestDeployedCallers(t *testing.T) {
+	t.Parallel()
+	var selector any
+	for _, doc := range yamlDocs(t, "kubernetes/base/network.yaml") {
+		if at(doc, "metadata", "name") == "receivers" {
+			selector = at(doc, "spec", "podSelector", "matchExpressions")
+		}
+	}
+	require.Len(t, selector, 2)
+	calls := map[any]bool{}
+	for _, file := range []string{"kubernetes/base/api.yaml", "kubernetes/base/workers.yaml", "kubernetes/base/migrate.yaml"} {
+		for _, doc := range yamlDocs(t, file) {
+			labels, ok := at(doc, "spec", "template", "metadata", "labels").(map[string]any)
+			if !ok {
+				continue
+			}
+			matches := true
+			for _, e := range selector.([]any) {
+				label, _ := labels[at(e, "key").(string)].(string)
+				in := slices.Contains(texts(at(e, "values")), label)
+				matches = matches && in == (at(e, "operator") == "In")
+			}
+			calls[at(doc, "metadata", "name")] = matches
+		}
+	}
+	require.Equal(t, map[any]bool{
+		"ajo-api": true, "ajo-worker-deliver": true, "ajo-worker-settle": true,
+		"ajo-worker-ingest": false, "ajo-worker-confirm": false, "ajo-worker-expire": false, "ajo-migrate": false,
+	}, calls)
+}
+
 // Every setting that is named is one of the program's, and the file to fill in has them all.
 func TestDeployedSettings(t *testing.T) {
 	t.Parallel()

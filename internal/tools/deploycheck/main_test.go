@@ -46,7 +46,7 @@ func TestMistakesAreFound(t *testing.T) {
 		"the operator's field": {"kubernetes/monitoring/podmonitor.yaml", "interval: 15s", "interval: often", "interval: 'often' does not match pattern"},
 		"does not render":      {"kubernetes/base/kustomization.yaml", "- workers.yaml", "- worker.yaml", "worker.yaml"},
 		"no such workload":     {"kubernetes/autoscaling/keda.yaml", "    name: ajo-worker-ingest", "    name: ajo-ingest", `there is no Deployment "ajo-ingest" to scale`},
-		"selects nothing":      {"kubernetes/base/network.yaml", "queue: deliver", "queue: delivery", "NetworkPolicy/receivers: its selector matches no pod"},
+		"selects nothing":      {"kubernetes/base/network.yaml", "values: [api, worker]\n      - key", "values: [apis]\n      - key", "NetworkPolicy/receivers: its selector matches no pod"},
 		"no such port":         {"kubernetes/base/api.yaml", "targetPort: http", "targetPort: web", "no pod that it selects has the port web"},
 		"probe of no port":     {"kubernetes/base/pod.yaml", "port: ops", "port: health", "livenessProbe: the pod has no port health"},
 		"selector of others":   {"kubernetes/base/workers.yaml", "    matchLabels: *labels", "    matchLabels: {queue: settle}", "its selector matches no pod"},
