@@ -136,7 +136,11 @@ func newMigrateCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return app.Migrate(cmd.Context(), os.Getenv("AJO_DATABASE_URL"), cfg.Partition, cmd.OutOrStdout())
+			size := cfg.Partition
+			if os.Getenv("AJO_PARTITION") == "" { // a job may have no settings but the database
+				size = ""
+			}
+			return app.Migrate(cmd.Context(), os.Getenv("AJO_DATABASE_URL"), size, cmd.OutOrStdout())
 		},
 	}
 }

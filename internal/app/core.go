@@ -326,8 +326,8 @@ func Version() string {
 	return info.Main.Version
 }
 
-// Migrate brings the schema up to date, makes the partitions that are missing, and prints what it
-// did.
+// Migrate brings the schema up to date, makes the partitions that are missing (of no size: as the
+// newest are), and prints what it did.
 func Migrate(ctx context.Context, url string, size partition.Size, out io.Writer) error {
 	if url == "" {
 		return errors.New("AJO_DATABASE_URL is not set")
@@ -357,6 +357,11 @@ func upgrade(ctx context.Context, url string, size partition.Size, o migrations.
 		return applied, err
 	}
 	defer pool.Close()
+	if size == "" {
+		if size, err = partition.Newest(ctx, pool); err != nil {
+			return applied, err
+		}
+	}
 	if err := partition.MakeAhead(ctx, pool, size, time.Now()); err != nil && o.Log != nil {
 		o.Log("partitions were not made, and the workers will try again: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -66,6 +67,24 @@ func (s Size) end(now time.Time) time.Time {
 		t = s.next(t)
 	}
 	return t
+}
+
+// Newest is the size of the newest partition that has two ends; [Month] while there is none.
+func Newest(ctx context.Context, q pg.Querier) (Size, error) {
+	parts, err := Tables[0].list(ctx, q)
+	for _, p := range slices.Backward(parts) {
+		if p.From.IsZero() || p.To.IsZero() {
+			continue
+		}
+		switch p.To.Sub(p.From) {
+		case 24 * time.Hour:
+			return Day, err
+		case 7 * 24 * time.Hour:
+			return Week, err
+		}
+		break
+	}
+	return Month, err
 }
 
 // lockTimeout bounds how long others wait behind a wait for the table: making partitions needs it
