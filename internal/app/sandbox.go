@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"ajo/api"
+	"ajo/internal/clock"
 	"ajo/internal/config"
 	"ajo/internal/fakebank"
 	"ajo/internal/redisconn"
@@ -50,9 +51,11 @@ func (c *core) testMode(bank *sandbox.Bank) (*api.TestMode, *api.Sandbox) {
 // all queues, on a database and a Redis that have nothing of the live service. It brings its schema
 // up to date itself, as nobody else uses it.
 func Sandbox(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-	if err := ownRedis(ctx, cfg); err != nil {
+	stopMarking, err := ownRedis(ctx, cfg)
+	if err != nil {
 		return fmt.Errorf("AJO_REDIS_URL: %w", err)
 	}
+	defer stopMarking()
 	if _, err := upgrade(ctx, cfg.DatabaseURL.Reveal(), cfg.Partition, migrations.Options{}); err != nil {
 		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
@@ -110,12 +113,30 @@ var (
 )
 
 // ownRedis refuses a Redis database that another service uses, whose tasks the sandbox would take.
-func ownRedis(ctx context.Context, cfg config.Config) error {
+// It marks its own until stop is called: a Redis that loses its data while the sandbox runs has
+// keys again at once, and would be taken for another service's at the next start.
+func ownRedis(ctx context.Context, cfg config.Config) (stop func(), err error) {
 	c, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{Timeout: inspectTimeout})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { _ = c.Close() }()
+	if err := mark(ctx, c); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	stopMarking := beside(func(ctx context.Context) {
+		clock.Every(ctx, cfg.SweepEvery, func() {
+			_ = c.SetNX(ctx, sandboxMark, Version(), 0).Err() // if it fails, the next one is soon
+		})
+	})
+	return func() {
+		stopMarking()
+		_ = c.Close()
+	}, nil
+}
+
+// mark marks a Redis database that is empty, if it is not marked yet.
+func mark(ctx context.Context, c redis.UniversalClient) error {
 	if err := c.Get(ctx, sandboxMark).Err(); !errors.Is(err, redis.Nil) {
 		return err
 	}

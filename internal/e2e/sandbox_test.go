@@ -196,6 +196,14 @@ func TestSandboxKeepsToItsOwn(t *testing.T) {
 	h := http.Header{"Cookie": {"service_session=" + c.session}, sandbox.ModeHeader: {sandbox.ModeTest}}
 	require.Equal(t, 200, w.send("GET", "/auth/me", nil, h).status)
 	c.want(201, "POST", "/v1/accounts", map[string]string{"externalRef": "shop-1", "name": "Ada Obi"})
+	own := m.Redis()
+	require.NoError(t, own.FlushDB(t.Context()).Err())
+	testenv.Eventually(t, 20*time.Second, "a Redis that has lost its data to be the sandbox's again", func() bool {
+		return own.Exists(t.Context(), "ajo:sandbox").Val() > 0
+	})
+	m.process.Signal(syscall.SIGTERM)
+	require.Zero(t, m.process.exit())
+	m.run(w)
 	m.process.Signal(syscall.SIGTERM)
 	require.Zero(t, m.process.exit())
 
