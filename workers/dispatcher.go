@@ -144,6 +144,9 @@ func (d *dispatcher) await(ctx context.Context, tenant uuid.UUID, n int) (int, e
 
 // do works on admitted items as they get slots, and calls done for each.
 func (d *dispatcher) do(ctx context.Context, tenant uuid.UUID, items []taskItem, done func(i int, err error)) {
+	// The slots bound the calls to the bank. What is turned away there would come back later each
+	// time, while the bank is idle.
+	ctx = provider.Patient(ctx)
 	if tenant != uuid.Nil {
 		ctx = provider.ForTenant(ctx, tenant)
 	}

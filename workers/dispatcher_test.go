@@ -84,6 +84,20 @@ func (w *watched) of(tenants ...uuid.UUID) (n int) {
 	return n
 }
 
+// Whatever a worker asks the bank waits for its turn there, however much of its tenant does.
+func TestWorkIsPatient(t *testing.T) {
+	t.Parallel()
+	var patient bool
+	d := newDispatcher(tasks.Settle, 1, func(ctx context.Context, _ []uuid.UUID, done func(int, error)) {
+		patient = provider.IsPatient(ctx)
+		done(0, nil)
+	}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	tenant := uuid.New()
+	require.Equal(t, 1, d.admit(tenant, 1))
+	d.do(t.Context(), tenant, []taskItem{{0, uuid.New()}}, func(_ int, err error) { require.NoError(t, err) })
+	require.True(t, patient)
+}
+
 // A tenant with much to do has nearly all slots while it is alone, and a hundred that join it have
 // theirs before it has another one. What it has no room for is not taken up, of one that joins it
 // is.

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrBusy says that the tenant has as many calls of this kind waiting for their turn as it may. The
-// call was not made.
+// call was not made. A [Patient] one waits instead.
 var ErrBusy = errors.New("provider: too many calls of this tenant are waiting")
 
 type tenantKey struct{}
@@ -24,3 +24,13 @@ func TenantOf(ctx context.Context) uuid.UUID {
 	tenant, _ := ctx.Value(tenantKey{}).(uuid.UUID)
 	return tenant
 }
+
+type patientKey struct{}
+
+// Patient says that nobody waits for the answers of the calls under the context, and that their
+// caller bounds how many there are at once: each may wait for its turn, however many of its tenant
+// do.
+func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
+
+// IsPatient reports whether the context is [Patient].
+func IsPatient(ctx context.Context) bool { return ctx.Value(patientKey{}) != nil }

@@ -91,6 +91,26 @@ func TestTurnsOfThoseWhoLeave(t *testing.T) {
 	require.NoError(t, newTurns(limiter(-1)).wait(t.Context(), false), "no limit")
 }
 
+// A worker's look-ups are never turned away: it bounds them itself, and nobody waits for them.
+func TestTurnsOfThePatient(t *testing.T) {
+	t.Parallel()
+	q := newTurns(rate.NewLimiter(rate.Every(time.Hour), 1))
+	tenant := uuid.New()
+	ctx, leave := context.WithCancel(provider.Patient(provider.ForTenant(t.Context(), tenant)))
+	defer leave()
+	require.NoError(t, q.wait(ctx, false))
+	left := make(chan error)
+	for range 2 * maxWaiting {
+		go func() { left <- q.wait(ctx, false) }()
+	}
+	require.EventuallyWithT(t, func(now *assert.CollectT) { require.Equal(now, 2*maxWaiting, q.waitersOf(tenant)) }, 30*time.Second, time.Millisecond, "they wait")
+	require.ErrorIs(t, q.wait(provider.ForTenant(t.Context(), tenant), false), provider.ErrBusy)
+	leave()
+	for range 2 * maxWaiting {
+		require.ErrorIs(t, <-left, context.Canceled)
+	}
+}
+
 // Over HTTP: a tenant that floods the bank with look-ups does not hold up another's look-up, nor a
 // payout.
 func TestOneTenantsLookupsHoldUpNobody(t *testing.T) {
