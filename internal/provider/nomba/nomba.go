@@ -66,7 +66,7 @@ type Options struct {
 
 	// Observe, where set, is called when a call ends: its name ("pay", "lookup", "token"
 	// …), how it ended ("ok", "unknown", "rejected", "timeout", "error"), and how long it took,
-	// waits and repetitions included.
+	// waits and repetitions included. It is not called for provider.ErrBusy.
 	Observe func(call, outcome string, d time.Duration)
 }
 
@@ -170,9 +170,12 @@ func limiter(n int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(n), max(1, n/5))
 }
 
-// observe is deferred by every method with its named error.
+// observe is deferred by every method with its named error. A call that was not made, since too
+// many of its tenant's wait, says nothing about the bank.
 func (c *Client) observe(call string, start time.Time, err *error) {
-	c.observer(call, outcome(*err), time.Since(start))
+	if !errors.Is(*err, provider.ErrBusy) {
+		c.observer(call, outcome(*err), time.Since(start))
+	}
 }
 
 func outcome(err error) string {

@@ -111,6 +111,25 @@ func TestTurnsOfThePatient(t *testing.T) {
 	}
 }
 
+// A tenant that asks for more than may wait is turned away, and that is no failure of the bank.
+func TestWhatIsTurnedAwayIsNotObserved(t *testing.T) {
+	t.Parallel()
+	var got []string
+	c, _ := setup(t, always(200, good(`{"accountName":"ADA OBI"}`)), func(o *Options) {
+		o.PostsPerSec = 1
+		o.Observe = func(call, outcome string, _ time.Duration) { got = append(got, call+" "+outcome) }
+	})
+	tenant := uuid.New()
+	c.posts.limit.SetLimit(rate.Every(time.Hour))
+	require.True(t, c.posts.limit.Allow())
+	for range maxWaiting {
+		c.posts.lines[1].push(tenant, &turn{granted: make(chan error, 1)})
+	}
+	_, err := c.Lookup(provider.ForTenant(t.Context(), tenant), "058", "0554772814")
+	require.ErrorIs(t, err, provider.ErrBusy)
+	require.Equal(t, []string{"token ok"}, got)
+}
+
 // Over HTTP: a tenant that floods the bank with look-ups does not hold up another's look-up, nor a
 // payout.
 func TestOneTenantsLookupsHoldUpNobody(t *testing.T) {
