@@ -126,6 +126,9 @@ func New(o Options) (*Client, error) {
 		posts:      newTurns(limiter(cmp.Or(o.PostsPerSec, defaultPostsPerSec))),
 		observer:   o.Observe,
 	}
+	if o.PostsPerSec > 0 {
+		c.posts.most = min(maxWaiting, 2*o.PostsPerSec)
+	}
 	if c.clock == nil {
 		c.clock = clock.System
 	}

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// maxWaiting bounds the look-ups of one tenant that wait, while somebody waits for their answer:
-	// two seconds of all calls. More would not be answered in time.
+	// maxWaiting bounds the look-ups of one tenant that wait, while somebody waits for the answer:
+	// two seconds of all calls, and fewer where the limit is lower. More would not be answered in
+	// time.
 	maxWaiting = 2 * defaultPostsPerSec
 	// urgentTurns is how many urgent calls go first while others wait; then one of those has its
 	// turn, so that nothing starves.
@@ -28,6 +29,7 @@ var errNoTurn = errors.New("the limit of calls leaves no turn before the deadlin
 // turns, one call each: a tenant that asks for much delays itself alone.
 type turns struct {
 	limit *rate.Limiter
+	most  int // look-ups of one tenant that wait
 
 	mu      sync.Mutex
 	lines   [2]line // the urgent ones, and the others
@@ -47,7 +49,7 @@ type turn struct {
 	deadline time.Time  // zero: none
 }
 
-func newTurns(limit *rate.Limiter) *turns { return &turns{limit: limit} }
+func newTurns(limit *rate.Limiter) *turns { return &turns{limit: limit, most: maxWaiting} }
 
 // wait returns when it is the call's turn, or why it will not be: its context, [errNoTurn], or
 // provider.ErrBusy.
@@ -62,7 +64,7 @@ func (q *turns) wait(ctx context.Context, urgent bool) error {
 	if urgent {
 		l = &q.lines[0]
 	}
-	if !urgent && tenant != uuid.Nil && !provider.IsPatient(ctx) && len(l.waiting[tenant]) >= maxWaiting {
+	if !urgent && tenant != uuid.Nil && !provider.IsPatient(ctx) && len(l.waiting[tenant]) >= q.most {
 		q.mu.Unlock()
 		return provider.ErrBusy
 	}
