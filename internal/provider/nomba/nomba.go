@@ -156,6 +156,9 @@ func httpClient(given *http.Client) *http.Client {
 		MaxIdleConnsPerHost: connections,
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
+		// All calls share an HTTP/2 connection. If its path dies without a word, it would be kept,
+		// and each call on it would time out, until TCP gives it up after a quarter of an hour.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
 	}}
 	if given != nil {
 		client = *given

@@ -1,0 +1,86 @@
+package nomba
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// dying is a listener whose connections can die without a word: what comes in is lost, and so is
+// what goes out.
+type dying struct {
+	net.Listener
+	dead atomic.Bool // those that were accepted before it was set
+}
+
+type dyingConn struct {
+	net.Conn
+	dead *atomic.Bool
+}
+
+func (l *dying) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil || l.dead.Load() { // later ones live
+		return c, err
+	}
+	return &dyingConn{c, &l.dead}, nil
+}
+
+func (c *dyingConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.dead.Load() {
+			return n, err
+		}
+	}
+}
+
+func (c *dyingConn) Write(b []byte) (int, error) {
+	if c.dead.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// A connection that no longer answers is given up, and the next call makes another one.
+func TestADeadConnectionIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			w.WriteHeader(http.StatusHTTPVersionNotSupported)
+		}
+	}))
+	l := &dying{Listener: s.Listener}
+	s.Listener, s.EnableHTTP2 = l, true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	client := httpClient(nil)
+	transport := client.Transport.(*http.Transport)
+	transport.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	t.Cleanup(transport.CloseIdleConnections)
+	transport.HTTP2.SendPingTimeout, transport.HTTP2.PingTimeout = transport.HTTP2.SendPingTimeout/100, transport.HTTP2.PingTimeout/100
+	call := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
+		require.NoError(t, err)
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		return resp.Body.Close()
+	}
+	require.NoError(t, call())
+	l.dead.Store(true)
+	begun := time.Now()
+	_ = call() // nobody knows whether it arrived
+	require.NoError(t, call())
+	require.Less(t, time.Since(begun), 15*time.Second)
+}
