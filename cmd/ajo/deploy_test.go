@@ -232,7 +232,7 @@ func TestDeployedSums(t *testing.T) {
 	for _, s := range yamlDocs(t, "kubernetes/autoscaling/keda.yaml") {
 		replicas[at(s, "spec", "scaleTargetRef", "name").(string)] = at(s, "spec", "maxReplicaCount").(int)
 	}
-	var processes, calls, posts int
+	var processes, surge, calls, posts int
 	count := func(doc map[string]any, n int, asks, pays bool) {
 		own := map[string]int{}
 		for _, e := range orEmpty(at(doc, "spec", "template", "spec", "containers", "0", "env")) {
@@ -259,6 +259,7 @@ func TestDeployedSums(t *testing.T) {
 			// the others reach the bank's list at most
 			asks := slices.Contains([]string{"confirm", "settle", "expire"}, queue)
 			count(doc, replicas["ajo-worker-"+queue], asks, asks && queue != "confirm")
+			surge += (replicas["ajo-worker-"+queue] + 3) / 4 // a quarter, Kubernetes' default, rounded up
 		}
 	}
 	for _, doc := range yamlDocs(t, "kubernetes/base/api.yaml") {
@@ -268,6 +269,8 @@ func TestDeployedSums(t *testing.T) {
 	}
 	require.Equal(t, 23, processes, "settings.env and docs/operations.md have this number")
 	require.Equal(t, 276, processes*common["AJO_DATABASE_MAX_CONNS"], "settings.env and docs/operations.md have this number")
+	require.Equal(t, 360, (processes+surge)*common["AJO_DATABASE_MAX_CONNS"], "settings.env and docs/operations.md have this number")
+	require.Greater(t, at(yamlDocs(t, "postgres/patroni.yaml")[0], "bootstrap", "dcs", "postgresql", "parameters", "max_connections"), 360)
 	require.LessOrEqual(t, calls, 75)
 	require.LessOrEqual(t, posts, 15)
 }
