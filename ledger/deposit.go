@@ -234,19 +234,20 @@ type heldOf struct {
 }
 
 // uncountedSQL selects credits that no limit has counted: their tenant had no limits when they last
-// came into what limits count (when they were posted, their policy's hold was released, or a person
-// confirmed them), or a policy held them until they were refunded. Where a limit was the last to
-// hold a part of one, it has counted it.
+// came into what limits count (when they were posted, a person confirmed them, or a policy's hold
+// other than $2 was released), or a policy has held them since they were posted. Where a limit has
+// held a part of one, it has counted it.
 const uncountedSQL = `
 		SELECT e.id FROM ledger_entries e
-		LEFT JOIN LATERAL (SELECT h.left_with, h.ended_at, h.source FROM holds h
-			WHERE h.tenant_id = e.tenant_id AND h.account_id = e.account_id AND h.entry_id = e.id ORDER BY h.id DESC LIMIT 1) h ON true
-		WHERE e.id = ANY($1) AND h.source IS DISTINCT FROM 'limit' AND (NOT EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = e.tenant_id
-				AND l.created_at < greatest(e.created_at, CASE WHEN e.review_from_seq IS NOT NULL THEN e.confirmed_at END, h.ended_at))
-			OR coalesce(h.left_with, false))`
+		CROSS JOIN LATERAL (SELECT coalesce(bool_or(h.source = 'limit'), false) AS looked_at, coalesce(min(h.created_at) <= e.created_at, false) AS kept,
+				max(h.ended_at) FILTER (WHERE h.status = 'released' AND NOT h.left_with AND h.id <> $2) AS released_at
+			FROM holds h WHERE h.tenant_id = e.tenant_id AND h.account_id = e.account_id AND h.entry_id = e.id) h
+		WHERE e.id = ANY($1) AND NOT h.looked_at AND (h.kept AND h.released_at IS NULL OR NOT EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = e.tenant_id
+				AND l.created_at < greatest(e.created_at, CASE WHEN e.review_from_seq IS NOT NULL THEN e.confirmed_at END, h.released_at)))`
 
-// uncounted returns which of the credits no limit has counted.
-func uncounted(ctx context.Context, tx pg.Tx, credits []arrival) (map[uuid.UUID]bool, error) {
+// uncounted returns which of the credits no limit has counted, other than at the release of a hold;
+// uuid.Nil: of none.
+func uncounted(ctx context.Context, tx pg.Tx, credits []arrival, hold uuid.UUID) (map[uuid.UUID]bool, error) {
 	if len(credits) == 0 {
 		return nil, nil
 	}
@@ -254,7 +255,7 @@ func uncounted(ctx context.Context, tx pg.Tx, credits []arrival) (map[uuid.UUID]
 	for i, c := range credits {
 		ids[i] = c.entry.ID
 	}
-	found, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], uncountedSQL, ids)
+	found, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], uncountedSQL, ids, hold)
 	for _, id := range found {
 		out[id] = true
 	}
@@ -287,22 +288,20 @@ func (o *overs) follow(ctx context.Context, tx pg.Tx, b book, left, confirmed []
 			held[h.Entry] = h
 		}
 	}
-	uncounted, err := uncounted(ctx, tx, left)
+	uncounted, err := uncounted(ctx, tx, left, uuid.Nil)
 	if err != nil {
 		return err
 	}
 	for _, c := range left {
-		t, h := b.totals[c.account], held[c.entry.ID]
+		t, h, counted := b.totals[c.account], held[c.entry.ID], c.entry.Amount
 		switch h.Source {
-		case HeldByPolicy, HeldForRefund: // no limit has allowed any of it
+		case HeldByPolicy, HeldForRefund:
 			o.left = append(o.left, h.ID)
 		case HeldByLimit:
-			o.ended = append(o.ended, h.ID)
-			fallthrough
-		default:
-			if !uncounted[c.entry.ID] {
-				o.allow(t, clock.Day(c.entry.CreatedAt), h.Amount.Sub(c.entry.Amount))
-			}
+			o.ended, counted = append(o.ended, h.ID), counted.Sub(h.Amount)
+		}
+		if !uncounted[c.entry.ID] {
+			o.allow(t, clock.Day(c.entry.CreatedAt), counted.Neg())
 		}
 		if h.ID != uuid.Nil {
 			o.hold(t, h.Amount.Neg(), c.entry.Status)

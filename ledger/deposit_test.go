@@ -334,6 +334,81 @@ func TestAnUncountedCreditLeaves(t *testing.T) {
 	}
 }
 
+// A part of a payment that comes back from a refund after the tenant has released the rest is held
+// and released once more. The payment counts once among the deposits of its day, and not at all
+// once the bank has taken it back. No limit holds more of it than if it had been released at once.
+func TestACreditThatIsReleasedTwice(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		deposit             string
+		first, back, second string // what counts after the release, the return and the next release
+		held                []string
+	}{
+		"below the limits": {"", "100.00", "100.00", "100.00", nil},
+		"above the limit":  {"50.00", "50.00", "100.00", "50.00", []string{"50.00 maxDeposit of tier 1: NGN 50.00"}},
+	} {
+		for _, ends := range []string{"released", "held", "refunded"} {
+			t.Run(name+" "+ends, func(t *testing.T) {
+				b := setup(t)
+				b.limitTier(1, c.deposit, "150.00", "")
+				p := posting(b.account, "100.00")
+				p.Tiered, p.Policy = true, &ledger.Policy{Source: ledger.HeldByPolicy, Reason: "under"}
+				var e ledger.Entry
+				require.NoError(t, b.tx(func(tx pg.Tx) error {
+					list, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{p})
+					e = list[0]
+					return err
+				}))
+				b.move(e, ledger.EventConfirm)
+				counts := func(want string) {
+					t.Helper()
+					b.verify()
+					require.Equal(t, want, testenv.Value[money.Amount](b.Env, `SELECT coalesce(sum(allowed), 0) FROM deposit_days WHERE account_id = $1`, b.account).String())
+				}
+				keep := func(amount string) {
+					t.Helper()
+					b.Clock.Advance(time.Second)
+					require.NoError(t, b.tx(func(tx pg.Tx) error {
+						return ledger.SetPolicyHold(b.ctx, tx, b.Clock.Now(), ledger.PolicyHold{
+							AccountID: b.account, EntryID: e.ID, Amount: money.Must(amount), Policy: ledger.Policy{Source: ledger.HeldByPolicy, Reason: "not refunded"},
+						})
+					}))
+				}
+				release := func() {
+					t.Helper()
+					b.Clock.Advance(time.Second)
+					_, err := b.releaseHold(testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE status = 'open' AND entry_id = $1`, e.ID))
+					require.NoError(t, err)
+				}
+				keep("60.00") // a refund of 40.00 takes its part
+				counts("0.00")
+				release()
+				counts(c.first)
+				require.Equal(t, c.held, b.limitHolds())
+				// the refund fails: its money is held, beside what a limit holds
+				keep(map[bool]string{true: "40.00", false: "90.00"}[c.held == nil])
+				counts(c.back)
+				switch ends {
+				case "released":
+					release()
+					counts(c.second)
+					require.Equal(t, c.held, b.limitHolds())
+					b.deposit("50.00")
+					require.Equal(t, c.held, b.limitHolds(), "the day has room for another 50.00")
+					b.move(e, ledger.EventRecall)
+					counts("50.00")
+					return
+				case "refunded": // by another refund
+					keep("0.00")
+					counts(c.back)
+				}
+				b.move(e, ledger.EventRecall)
+				counts("0.00")
+			})
+		}
+	}
+}
+
 // What a tier leaves above its limits is held by a new hold, and the payment keeps its place before
 // those that came after it.
 func TestTierReleasesTheOldestPaymentFirst(t *testing.T) {

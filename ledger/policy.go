@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/clock"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 )
@@ -49,19 +50,23 @@ func SetPolicyHold(ctx context.Context, tx pg.Tx, now time.Time, h PolicyHold) e
 		return err
 	}
 	e := Entry{ID: h.EntryID}
-	if err := tx.QueryRow(ctx, `SELECT status FROM ledger_entries WHERE id = $1`, h.EntryID).Scan(&e.Status); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT status, created_at FROM ledger_entries WHERE id = $1`, h.EntryID).Scan(&e.Status, &e.CreatedAt); err != nil {
 		return err
 	}
 	o := newOvers()
 	var id uuid.UUID
 	var amount money.Amount
-	var byPolicy bool
-	err = tx.QueryRow(ctx, `SELECT id, amount, source IN ('policy', 'refund') FROM holds WHERE entry_id = $1 AND status = 'open'`, h.EntryID).Scan(&id, &amount, &byPolicy)
+	var source HoldSource
+	err = tx.QueryRow(ctx, `SELECT id, amount, source FROM holds WHERE entry_id = $1 AND status = 'open'`, h.EntryID).Scan(&id, &amount, &source)
 	switch {
 	case err == nil:
-		if o.hold(t, amount.Neg(), e.Status); byPolicy {
-			o.left = append(o.left, id) // it is refunded, or another takes its place: nobody has released it
-		} else {
+		switch o.hold(t, amount.Neg(), e.Status); source {
+		case HeldByPolicy, HeldForRefund: // it is refunded, or another takes its place: nobody has released it
+			o.left = append(o.left, id)
+		case HeldByLimit: // it counts like the rest of its payment until it is released again
+			o.allow(t, clock.Day(e.CreatedAt), amount)
+			fallthrough
+		default:
 			o.ended = append(o.ended, id)
 		}
 	case !pg.IsNoRows(err):
@@ -135,9 +140,42 @@ func arriveReleased(ctx context.Context, tx pg.Tx, now time.Time, h Hold) error 
 		Scan(&e.ID, &e.Amount, &e.Status, &e.CreatedAt); err != nil {
 		return err
 	}
-	o := newOvers()
-	if err := o.arrive(ctx, tx, b, now, []arrival{{h.AccountID, &e, h.Amount}}); err != nil {
+	o, a := newOvers(), arrival{h.AccountID, &e, h.Amount}
+	first, err := uncounted(ctx, tx, []arrival{a}, h.ID)
+	switch {
+	case err != nil:
+		return err
+	case first[e.ID]:
+		err = o.arrive(ctx, tx, b, now, []arrival{a})
+	default:
+		err = o.arriveAgain(ctx, tx, b, now, a)
+	}
+	if err != nil {
 		return err
 	}
 	return o.write(ctx, tx, now)
+}
+
+// arriveAgain applies the tier limits to a part of a payment that is released once more: a refund
+// came back after the rest was released, and was held. All of the payment counts among the deposits
+// of its day since the first release, so what a limit does not hold now is not counted again.
+func (o *overs) arriveAgain(ctx context.Context, tx pg.Tx, b book, now time.Time, part arrival) error {
+	tiers, err := readTiers(ctx, tx, now, []arrival{part})
+	if err != nil {
+		return err
+	}
+	t, err := b.of(part.account)
+	if err != nil {
+		return err
+	}
+	d, day := tiers[part.account], clock.Day(part.entry.CreatedAt)
+	if d == nil {
+		return nil
+	}
+	allowed, reason := d.tier.allows(part.kept, part.entry.Amount.Sub(part.kept), d.days[day].Left(part.kept), t.net().Sub(part.kept).Sub(t.HeldOver))
+	if over := part.kept.Sub(allowed); over.IsPositive() {
+		o.allow(t, day, over.Neg())
+		o.place(t, part.entry, over, Policy{HeldByLimit, reason}, now)
+	}
+	return nil
 }
