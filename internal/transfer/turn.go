@@ -41,14 +41,18 @@ type turns struct {
 	since  time.Time
 }
 
+// minuteIsOver is, as SQL, the condition on the turns p that their minute is over. One that begins
+// later than now by more than clocks differ was begun by a clock that has been corrected since.
+const minuteIsOver = `(p.since <= $2::timestamptz OR p.since > $1::timestamptz + ($1::timestamptz - $2::timestamptz))`
+
 var (
 	// lockTurnsSQL locks the turns of recipients, and begins a new minute where the last is over.
 	lockTurnsSQL = `
 		INSERT INTO payout_turns AS p (bank_code, account_number, since, taken, put_off)
 		SELECT bank_code, account_number, $1::timestamptz, 0, 0 FROM ` + pg.Unnest[recipient](3, "m") + ` ORDER BY bank_code, account_number
 		ON CONFLICT (bank_code, account_number) DO UPDATE
-		SET since = CASE WHEN p.since <= $2::timestamptz THEN excluded.since ELSE p.since END, taken = CASE WHEN p.since <= $2 THEN 0 ELSE p.taken END,
-			put_off = CASE WHEN p.since <= $2 THEN 0 ELSE p.put_off END, tenant_id = CASE WHEN p.since > $2 THEN p.tenant_id END
+		SET since = CASE WHEN ` + minuteIsOver + ` THEN excluded.since ELSE p.since END, taken = CASE WHEN ` + minuteIsOver + ` THEN 0 ELSE p.taken END,
+			put_off = CASE WHEN ` + minuteIsOver + ` THEN 0 ELSE p.put_off END, tenant_id = CASE WHEN NOT ` + minuteIsOver + ` THEN p.tenant_id END
 		RETURNING bank_code, account_number, taken, put_off, tenant_id, since`
 	saveTurnsSQL = `
 		UPDATE payout_turns p SET taken = m.taken, put_off = m.put_off, tenant_id = m.tenant_id FROM ` + pg.Unnest[turns](1, "m") + `

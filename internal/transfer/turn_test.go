@@ -77,6 +77,21 @@ func TestManyPayoutsToOneAccount(t *testing.T) {
 	require.Less(t, b.Clock.Now().Sub(begin), 7*time.Minute, "six times four, as the last turn is for others")
 }
 
+// Turns that were taken while the clock was a day ahead hold nobody up for that day once it is
+// corrected.
+func TestTurnsOfAClockThatWasAhead(t *testing.T) {
+	b := setup(t)
+	worker := b.service(func(o *transfer.Options) { o.RecipientRate = 5 })
+	b.fund("100.00")
+	for range 4 {
+		_ = worker.Advance(b.ctx, b.settle("10.00").ID)
+	}
+	b.Exec(`UPDATE payout_turns SET since = since + interval '1 day'`)
+	p := b.settle("10.00")
+	_ = worker.Advance(b.ctx, p.ID) // it is due again for the question after its end
+	require.Equal(t, transfer.Success, b.get(p.MerchantTxRef).Status)
+}
+
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
