@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -106,11 +105,39 @@ func parseLimit(name, text string, was *money.Amount) (*money.Amount, error) {
 	return &a, nil
 }
 
+// limitsAt returns, of limits as they were set (the latest start first), those of payouts (tier 0)
+// or of a tier that stand at a time, and when the next ones start; zero: there are none.
+func limitsAt(sets []limit.Set, tier int, at time.Time) (stands limit.Set, next time.Time) {
+	for _, x := range sets {
+		of := 0
+		if x.Tier != nil {
+			of = x.Tier.Tier
+		}
+		switch {
+		case of != tier:
+		case !x.StartsAt.After(at):
+			return x, next
+		default:
+			next = x.StartsAt
+		}
+	}
+	return stands, next
+}
+
+// untilNext says that limits that are set already take over.
+func untilNext(next time.Time) string {
+	if next.IsZero() {
+		return ""
+	}
+	return " Those that start at " + stamp(&next) + " take over then."
+}
+
 func (t *tool) newLimitsSetCmd() *cobra.Command {
 	var transfer, account, all, from string
 	return t.tenantChange(command{
 		use: "set <id or e-mail>", short: "Set what a tenant may pay out",
-		long: `Sets the limits of a tenant's settlements. A limit that you leave out stays as it is; "none" removes it. A settle request above a limit is
+		long: `Sets the limits of a tenant's settlements, until limits that are set for a later day take over. A limit that you leave out stays as it
+is at the start; "none" removes it. A settle request above a limit is
 refused (400), with the limit's name, its value and what is left. Days are days in Lagos. On the day on which a tenant gets its first limits,
 only what is accepted after that counts. Settlements that were already accepted continue.`,
 		example: `  ajo tenant limits set ops@shop.example --max-transfer 500000 --max-tenant-day 5000000 --reason "contract 12"` + "\n" +
@@ -126,17 +153,16 @@ only what is accepted after that counts. Settlements that were already accepted 
 		if err != nil {
 			return plan{}, err
 		}
-		var was limit.Payouts
-		if i := slices.IndexFunc(sets, func(x limit.Set) bool { return x.Tier == nil }); i >= 0 {
-			was = sets[i].Payouts
+		starts, err := parseDay("from", from)
+		if err != nil {
+			return plan{}, err
 		}
+		was, next := limitsAt(sets, 0, cmp.Or(starts, tools.Limits.Clock.Now()))
 		var p limit.Payouts
-		var errs [4]error
+		var errs [3]error
 		p.MaxTransfer, errs[0] = parseLimit("max-transfer", transfer, was.MaxTransfer)
 		p.MaxAccountDay, errs[1] = parseLimit("max-account-day", account, was.MaxAccountDay)
 		p.MaxTenantDay, errs[2] = parseLimit("max-tenant-day", all, was.MaxTenantDay)
-		var starts time.Time
-		starts, errs[3] = parseDay("from", from)
 		if err := cmp.Or(errs[:]...); err != nil {
 			return plan{}, err
 		}
@@ -144,7 +170,7 @@ only what is accepted after that counts. Settlements that were already accepted 
 			"per settlement " + limitText(p.MaxTransfer), "per account and day " + limitText(p.MaxAccountDay), "per day in all " + limitText(p.MaxTenantDay),
 		}, ", ")
 		when := cmp.Or(stamp(&starts), "now")
-		return plan{will: fmt.Sprintf("Limit the payouts of tenant %s from %s on: %s.", nameAndStatus(r), when, text), do: func(by audit.By) (result, error) {
+		return plan{will: fmt.Sprintf("Limit the payouts of tenant %s from %s on: %s.%s", nameAndStatus(r), when, text, untilNext(next)), do: func(by audit.By) (result, error) {
 			set, err := tools.Limits.SetPayouts(ctx, r.ID, starts, p, by)
 			return done(set, "The limits of tenant %q (%s) from %s on: %s.", r.Name, r.Email, stamp(&set.StartsAt), text), err
 		}}, nil
@@ -156,8 +182,8 @@ func (t *tool) newLimitsTierCmd() *cobra.Command {
 	var deposit, day, balance, from string
 	return t.tenantChange(command{
 		use: "tier <id or e-mail>", short: "Limit what accounts of a tenant's customers of a tier may receive",
-		long: `Sets the limits of what the accounts of a tenant's customers of one tier may receive. A limit that you leave out stays as it is; "none"
-removes it. A payment above a limit is still posted, but the excess is held: it is in the balance, and no settlement can use it. A higher tier of the customer ("ajo customers tier", or its KYC) releases what that tier allows; "ajo accounts
+		long: `Sets the limits of what the accounts of a tenant's customers of one tier may receive, until limits that are set for a later day take over.
+A limit that you leave out stays as it is at the start; "none" removes it. A payment above a limit is still posted, but the excess is held: it is in the balance, and no settlement can use it. A higher tier of the customer ("ajo customers tier", or its KYC) releases what that tier allows; "ajo accounts
 release" releases one hold. What has already been received is neither held nor released by this command.`,
 		example: `  ajo tenant limits tier ops@shop.example --tier 1 --max-deposit 50000 --max-balance 300000 --reason "contract 12"`,
 		flags: func(cmd *cobra.Command) {
@@ -168,30 +194,32 @@ release" releases one hold. What has already been received is neither held nor r
 			cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which they start, such as 2026-12-01 (default: now)")
 		},
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		if number < 1 || number > 3 {
+			return plan{}, limit.ErrTier
+		}
 		sets, err := tools.Limits.Sets(ctx, r.ID)
 		if err != nil {
 			return plan{}, err
 		}
-		var was limit.Tier
-		if i := slices.IndexFunc(sets, func(x limit.Set) bool { return x.Tier != nil && x.Tier.Tier == number }); i >= 0 {
-			was = *sets[i].Tier
+		starts, err := parseDay("from", from)
+		if err != nil {
+			return plan{}, err
+		}
+		was, next := limitsAt(sets, number, cmp.Or(starts, tools.Limits.Clock.Now()))
+		if was.Tier == nil {
+			was.Tier = &limit.Tier{}
 		}
 		x := limit.Tier{Tier: number}
-		var errs [4]error
-		x.MaxDeposit, errs[0] = parseLimit("max-deposit", deposit, was.MaxDeposit)
-		x.MaxDay, errs[1] = parseLimit("max-day", day, was.MaxDay)
-		x.MaxBalance, errs[2] = parseLimit("max-balance", balance, was.MaxBalance)
-		var starts time.Time
-		starts, errs[3] = parseDay("from", from)
+		var errs [3]error
+		x.MaxDeposit, errs[0] = parseLimit("max-deposit", deposit, was.Tier.MaxDeposit)
+		x.MaxDay, errs[1] = parseLimit("max-day", day, was.Tier.MaxDay)
+		x.MaxBalance, errs[2] = parseLimit("max-balance", balance, was.Tier.MaxBalance)
 		if err := cmp.Or(errs[:]...); err != nil {
 			return plan{}, err
 		}
-		if number < 1 || number > 3 {
-			return plan{}, limit.ErrTier
-		}
 		text := fmt.Sprintf("per payment %s, per account and day %s, of the balance %s", limitText(x.MaxDeposit), limitText(x.MaxDay), limitText(x.MaxBalance))
 		when := cmp.Or(stamp(&starts), "now")
-		return plan{will: fmt.Sprintf("Limit what comes in to accounts of customers of tier %d of tenant %s from %s on: %s. What is above is posted and held.", number, nameAndStatus(r), when, text), do: func(by audit.By) (result, error) {
+		return plan{will: fmt.Sprintf("Limit what comes in to accounts of customers of tier %d of tenant %s from %s on: %s. What is above is posted and held.%s", number, nameAndStatus(r), when, text, untilNext(next)), do: func(by audit.By) (result, error) {
 			set, err := tools.Limits.SetTier(ctx, r.ID, starts, x, by)
 			return done(set, "The limits of tier %d of tenant %q (%s) from %s on: %s.", number, r.Name, r.Email, stamp(&set.StartsAt), text), err
 		}}, nil

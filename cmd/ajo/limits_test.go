@@ -28,6 +28,12 @@ func TestLimitsCommands(t *testing.T) {
 	for _, want := range []string{"left today", "payouts", "transfer 500.00, account and day none, day 2000.50", "2999-01-30T23:00:00Z", "contract 12", "none"} {
 		require.Contains(t, table, want)
 	}
+	early := decode[limit.Set](o, "tenant", "limits", "set", id, "--max-transfer", "100", "--yes", "--reason", "a stolen key")
+	require.Equal(t, "100.00 2000.50", early.MaxTransfer.String()+" "+early.MaxTenantDay.String())
+	require.Nil(t, early.MaxAccountDay, "what is not named stays as it is now")
+	_, said, err = o.run("tenant", "limits", "set", id, "--max-transfer", "90", "--yes", "--reason", "a stolen key")
+	require.NoError(t, err)
+	require.Contains(t, said, "Those that start at 2999-01-30T23:00:00Z take over then.")
 	out, said, err = o.run("tenant", "limits", "tier", id, "--tier", "1", "--max-deposit", "50000", "--yes", "--reason", "the law")
 	require.NoError(t, err)
 	require.Contains(t, said, "of tier 1 of tenant")

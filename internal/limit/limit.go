@@ -27,7 +27,7 @@ import (
 
 // Refusals of limits.
 var (
-	ErrStarts   = errs.New(errs.Invalid, "limits start now or later, after those that are set already")
+	ErrStarts   = errs.New(errs.Invalid, "limits start now or later, and not when others start")
 	ErrTier     = errs.New(errs.Invalid, "tier must be 1, 2 or 3")
 	ErrNegative = errs.New(errs.Invalid, "a limit must not be below zero")
 )
@@ -64,18 +64,18 @@ type Service struct {
 	Clock clock.Clock
 }
 
-// SetPayouts sets the limits of what a tenant pays out from a time on; the zero time is now. The
-// day's sums count what is accepted from the first limits of the tenant on, whether these have
-// started or not. For operators. [ErrStarts], [ErrNegative].
+// SetPayouts sets the limits of what a tenant pays out from a time on, until the next ones start;
+// the zero time is now. The day's sums count what is accepted from the first limits of the tenant
+// on, whether these have started or not. For operators. [ErrStarts], [ErrNegative].
 func (s *Service) SetPayouts(ctx context.Context, tenantID uuid.UUID, starts time.Time, p Payouts, by audit.By) (Set, error) {
 	return s.set(ctx, tenantID, starts, Set{Payouts: p}, by, []*money.Amount{p.MaxTransfer, p.MaxAccountDay, p.MaxTenantDay}, `
 		INSERT INTO payout_limits (tenant_id, starts_at, created_at, actor, reason, max_transfer, max_account_day, max_tenant_day)
-		SELECT $1, $2, $3, $4, $5, $6::numeric, $7::numeric, $8::numeric WHERE NOT EXISTS (SELECT FROM payout_limits WHERE tenant_id = $1 AND starts_at >= $2)`)
+		SELECT $1, $2, $3, $4, $5, $6::numeric, $7::numeric, $8::numeric WHERE NOT EXISTS (SELECT FROM payout_limits WHERE tenant_id = $1 AND starts_at = $2)`)
 }
 
-// SetTier sets the limits of what comes in to accounts of customers of a tier, from a time on; the
-// zero time is now. It holds and releases nothing that has come already. For operators.
-// [ErrStarts], [ErrNegative], [ErrTier].
+// SetTier sets the limits of what comes in to accounts of customers of a tier, from a time on and
+// until the next ones start; the zero time is now. It holds and releases nothing that has come
+// already. For operators. [ErrStarts], [ErrNegative], [ErrTier].
 func (s *Service) SetTier(ctx context.Context, tenantID uuid.UUID, starts time.Time, x Tier, by audit.By) (Set, error) {
 	if x.Tier < 1 || x.Tier > 3 {
 		return Set{}, ErrTier
@@ -83,10 +83,10 @@ func (s *Service) SetTier(ctx context.Context, tenantID uuid.UUID, starts time.T
 	return s.set(ctx, tenantID, starts, Set{Tier: &x}, by, []*money.Amount{x.MaxDeposit, x.MaxDay, x.MaxBalance}, `
 		INSERT INTO tier_limits (tenant_id, starts_at, created_at, actor, reason, max_deposit, max_day, max_balance, tier)
 		SELECT $1, $2, $3, $4, $5, $6::numeric, $7::numeric, $8::numeric, $9::integer
-		WHERE NOT EXISTS (SELECT FROM tier_limits WHERE tenant_id = $1 AND tier = $9 AND starts_at >= $2)`, x.Tier)
+		WHERE NOT EXISTS (SELECT FROM tier_limits WHERE tenant_id = $1 AND tier = $9 AND starts_at = $2)`, x.Tier)
 }
 
-// set stores limits by sql, which inserts no row where later ones are set.
+// set stores limits by sql, which inserts no row where others start at that time.
 func (s *Service) set(ctx context.Context, tenantID uuid.UUID, starts time.Time, set Set, by audit.By, values []*money.Amount, sql string, more ...any) (Set, error) {
 	for _, v := range values {
 		if v != nil && v.Sign() < 0 {
@@ -102,7 +102,7 @@ func (s *Service) set(ctx context.Context, tenantID uuid.UUID, starts time.Time,
 		if set.StartsAt.Before(set.CreatedAt) {
 			return ErrStarts
 		}
-		// the lock keeps two from being set at once
+		// the lock keeps two from being set at once for one time
 		if _, err := tx.Exec(ctx, `SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, tenantID); err != nil {
 			return err
 		}

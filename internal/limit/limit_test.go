@@ -57,7 +57,7 @@ func (b *bundle) shown(tenant uuid.UUID) (all []string) {
 }
 
 // Limits stand from their start on, to the microsecond, each tenant's and each tier's by itself,
-// the last that started before others; a start in the past or at a later one's is refused.
+// the last that started before others; a start in the past or when others start is refused.
 func TestLimitsByTheirStart(t *testing.T) {
 	b := setup(t)
 	now, moment := b.Clock.Now(), time.Microsecond
@@ -71,8 +71,8 @@ func TestLimitsByTheirStart(t *testing.T) {
 	require.NoError(t, b.tier(b.other, now, 1, "50.00"))
 
 	for _, refused := range []error{
-		b.payouts(b.mine, now.Add(-moment), "9.00"), b.payouts(b.mine, later, "9.00"), b.payouts(b.mine, later.Add(-moment), "9.00"),
-		b.tier(b.mine, now.Add(-moment), 2, "9.00"), b.tier(b.mine, later, 1, "9.00"), b.tier(b.mine, later.Add(-moment), 1, "9.00"),
+		b.payouts(b.mine, now.Add(-moment), "9.00"), b.payouts(b.mine, later, "9.00"),
+		b.tier(b.mine, now.Add(-moment), 2, "9.00"), b.tier(b.mine, later, 1, "9.00"),
 	} {
 		require.ErrorIs(t, refused, limit.ErrStarts)
 	}
@@ -117,8 +117,22 @@ func TestLimitsAreNotBelowZero(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Of two who set limits at once the second waits for the first: a start that is no longer the last
-// one is refused.
+// Limits that are yet to start, in a month or by a slip in a year, keep no others from being set
+// before them. They take over at their start.
+func TestLimitsBeforeOthers(t *testing.T) {
+	b := setup(t)
+	later := b.Clock.Now().Add(365 * 24 * time.Hour)
+	require.NoError(t, b.payouts(b.mine, later, "2.00"))
+	require.NoError(t, b.tier(b.mine, later, 1, "11.00"))
+	require.NoError(t, b.payouts(b.mine, time.Time{}, "1.00"))
+	require.NoError(t, b.tier(b.mine, time.Time{}, 1, "10.00"))
+	require.Equal(t, []string{"1.00", "1 10.00"}, b.shown(b.mine))
+	b.Clock.Set(later)
+	require.Equal(t, []string{"2.00", "1 11.00"}, b.shown(b.mine))
+}
+
+// Of two who set limits at once the second waits for the first: a start that is taken by then is
+// refused.
 func TestLimitsAtOnce(t *testing.T) {
 	b := setup(t)
 	later := b.Clock.Now().Add(time.Hour)
@@ -128,8 +142,8 @@ func TestLimitsAtOnce(t *testing.T) {
 		}
 		_, err := tx.Exec(b.ctx, `INSERT INTO payout_limits (tenant_id, starts_at, created_at, actor, reason) VALUES ($1, $2, $2, 'x', 'x')`, b.mine, later)
 		return err
-	}, func() error { return b.payouts(b.mine, time.Time{}, "1.00") }), limit.ErrStarts)
-	require.NoError(t, b.payouts(b.other, time.Time{}, "1.00"))
+	}, func() error { return b.payouts(b.mine, later, "1.00") }), limit.ErrStarts)
+	require.NoError(t, b.payouts(b.other, later, "1.00"))
 }
 
 // A settlement counts for its own account and tenant, on its own day; limits of others and other
