@@ -55,6 +55,67 @@ func TestPendingRecordIsAskedAboutUntilItIsFinal(t *testing.T) {
 	}
 }
 
+// The record of a payment that is confirmed, or reversed, is under way again when the list is read:
+// the bank is asked about it until it is final, since nobody else asks any more.
+func TestRecordThatIsUnderWayAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		make func(b *bundle) (uuid.UUID, fakebank.Transaction)
+		end  string
+		then func(b *bundle, id uuid.UUID, ref string, r reconcile.Report)
+	}{
+		"confirmed, and taken back": {(*bundle).confirmed, fakebank.StatusRefund, func(b *bundle, id uuid.UUID, ref string, r reconcile.Report) {
+			require.Equal(b.T, map[string]string{ref: "status_contradicts: the bank says refunded, the entry is confirmed"}, said(r))
+			require.Equal(b.T, [2]string{"4975.00", "0.00"}, b.recalls())
+			require.NoError(b.T, b.payments.Confirm(b.ctx, id))
+			require.Equal(b.T, [2]string{"0.00", "4975.00"}, b.recalls())
+		}},
+		"reversed, and paid after all": {(*bundle).wronglyReversed, fakebank.StatusSuccess, func(b *bundle, id uuid.UUID, _ string, _ reconcile.Report) {
+			require.Equal(b.T, 1, b.replacements(id))
+			balance, _ := b.books()
+			require.Equal(b.T, "4975.00", balance)
+			require.Zero(b.T, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id, txn := c.make(b)
+			b.recorded(txn, fakebank.StatusPending)
+			b.Clock.Advance(20 * time.Minute)
+			require.Empty(t, b.due().Exceptions)
+			b.Clock.Advance(5 * 24 * time.Hour) // no run reads the list of that day any more
+			require.Equal(t, map[string]string{txn.ID: "still_pending: the bank has not reported its outcome for more than a day"}, said(b.due()))
+			b.recorded(txn, c.end)
+			b.Clock.Advance(2 * time.Hour)
+			c.then(b, id, txn.ID, b.due())
+		})
+	}
+}
+
+// A person counts a payment that the bank has had under way for more than a day: the bank is asked
+// on, and may say otherwise weeks later.
+func TestDecisionAboutWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	txn := b.paySilently("5000.00")
+	b.recorded(txn, fakebank.StatusPending)
+	id := b.receive(b.hook(txn)).ID
+	b.post(id)
+	b.Clock.Advance(25 * time.Hour)
+	require.NoError(t, b.payments.Confirm(b.ctx, id))
+	_, err := b.payments.ConfirmReviewed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	b.Clock.Advance(20 * time.Minute)
+	for range 2 {
+		require.Equal(t, map[string]string{txn.ID: "still_pending: the bank has not reported its outcome for more than a day"}, said(b.due()))
+		b.Clock.Advance(5 * 24 * time.Hour)
+	}
+	b.recorded(txn, fakebank.StatusFailed)
+	b.due()
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+}
+
 // A bank that does not answer, or does not find by its id what it has listed, is asked again.
 func TestPendingRecordOfABankThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()

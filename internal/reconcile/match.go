@@ -232,14 +232,15 @@ func (b *BankSide) of(s provider.Status) *Sum {
 }
 
 // compareEntry flags an entry that does not agree with the bank's record of it. An entry that is
-// reversed or under review is as it should be, unless the bank says that the payment succeeded.
+// reversed or under review is as it should be, unless the bank says that the payment succeeded. The
+// confirmation asks about a record that is not final only while the entry is provisional.
 func (r *comparison) compareEntry(t provider.Transaction, e *payment.Entry) {
 	switch {
-	case t.Status == provider.Pending && e.Status == ledger.NeedsReview: // which no longer asks
-		r.wait(t)
-		return
-	case t.Status == provider.Pending: // the confirmation asks
+	case t.Status == provider.Pending && e.Status == ledger.Provisional:
 		r.settle(aboutPayment, t.ID)
+		return
+	case t.Status == provider.Pending:
+		r.wait(t)
 		return
 	}
 	it := item{subject: subject{aboutPayment, t.ID}, effect: held(e).Neg(), since: &t.Time}
