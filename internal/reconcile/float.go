@@ -141,8 +141,9 @@ type booksAt struct {
 	sameSecond                     int // events of the moment itself
 }
 
-// booksAt reads the sums. Its cost grows with the number of accounts and of payments in progress,
-// not with the history.
+// booksAt reads the sums. Its cost grows with the number of accounts, of payments in progress and
+// of payouts since the moment, not with the history. A payout has an item of work until about a day
+// after its end, and the newest event may be older than that.
 func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) {
 	ended := []string{} // the bank knows how these ended: they are in progress only in the books
 	for ref, made := range r.ended {
@@ -151,14 +152,18 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 		}
 	}
 	err = r.pool.QueryRow(ctx, `
+		WITH payouts AS MATERIALIZED (
+			SELECT t.* FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle'
+			UNION ALL
+			SELECT t.* FROM transfers t WHERE t.submitted_at > $1 AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'settle' AND w.id = t.id))
 		SELECT
 			(SELECT coalesce(sum(balance), 0) FROM ledger_balances WHERE tenant_id <> account_id),
 			(SELECT coalesce(sum(l.amount), 0) FROM inbound_events e
 				JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status IN ('provisional', 'confirmed')
 				WHERE e.occurred_at > $1 AND e.status = 'processed'),
 			u.amount,
-			(SELECT coalesce(sum(coalesce(t.paid_amount, t.amount) + coalesce(t.booked_fee, 0) + coalesce(t.booked_taxes, 0)), 0) FROM work w JOIN transfers t ON t.id = w.id
-				WHERE w.kind = 'settle' AND NOT (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))
+			(SELECT coalesce(sum(coalesce(t.paid_amount, t.amount) + coalesce(t.booked_fee, 0) + coalesce(t.booked_taxes, 0)), 0) FROM payouts t
+				WHERE NOT (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))
 					AND (t.status = 'processing' OR t.updated_at > $1) AND NOT t.merchant_tx_ref = ANY($2)),
 			(SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
 				WHERE e.unposted AND NOT e.misdirected AND e.event_type = 'payment_success' AND e.occurred_at <= $1 AND e.currency = 'NGN'
@@ -174,8 +179,8 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 			(SELECT count(*) FROM inbound_events WHERE occurred_at = $1 AND authentic AND replaces IS NULL)
 		FROM (SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)) FILTER (WHERE t.status IN ('pending', 'processing', 'success')), 0) AS amount,
 				coalesce(sum(t.booked_fee), 0) AS fees, coalesce(sum(t.booked_taxes), 0) AS taxes
-				FROM work w JOIN transfers t ON t.id = w.id
-				WHERE w.kind = 'settle' AND (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))) u,
+				FROM payouts t
+				WHERE t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1)) u,
 			(SELECT sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'suspense') AS suspense,
 				sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'platform_revenue') AS revenue,
 				sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'bank_fees') AS fees,

@@ -147,6 +147,30 @@ func TestFloatIsOfTheNewestEvent(t *testing.T) {
 	require.Equal(t, "312.50", effectOf(b.lastHour().Float, "before"))
 }
 
+// No event has come for days: the payouts since the newest one are still in the wallet that it
+// names, although nobody asks the bank about them any more.
+func TestFloatOfAnOldEvent(t *testing.T) {
+	t.Parallel()
+	const opening = "7654.32"
+	b := setupAt(t, fakebank.Options{PayoutFee: money.Must("12.50"), OpeningBalance: money.Must(opening)})
+	b.fund("5000.00")
+	f := b.float()
+	b.Clock.Advance(time.Minute)
+	b.payAtBank("after", "300.00")
+	b.inBooks("after", "success", "300.00", "12.50")
+	b.Clock.Advance(3 * 24 * time.Hour)
+	old := b.lastHour().Float
+	require.Equal(t, *f.At, *old.At)
+	require.True(t, old.Comparable, old.Why)
+	require.Equal(t, []string{f.Customers.String(), "0.00", opening}, []string{old.Customers.String(), old.BankFees.String(), old.Unexplained.String()})
+
+	// sent twice, it may have left before
+	b.Exec(`UPDATE transfers SET attempt_count = 2 WHERE merchant_tx_ref = 'after'`)
+	old = b.lastHour().Float
+	require.Equal(t, "312.50", old.UnderWay.String())
+	require.Contains(t, old.Why, "under way")
+}
+
 // A payout whose fee the bank's record does not name is an exception: nothing is guessed, and the
 // wallet's comparison names it. When a record names it, the transfer is asked about, and books it.
 func TestFloatNamesAPayoutWithoutAFee(t *testing.T) {
