@@ -202,6 +202,8 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 		}
 	case err != nil:
 		f.Why = err.Error()
+	case t.Status == provider.Refunded && !t.Amount.Equal(c.Amount): // the wallet may have the rest
+		f.event, f.Why = ledger.EventHold, fmt.Sprintf("the bank says %s, but its record differs: %s", t.Status, c.Differs(t))
 	case t.Status == provider.Failed || t.Status == provider.Refunded:
 		f.event, f.Why = ledger.EventReverse, fmt.Sprintf("the bank says %s", t.Status)
 	case t.Status != provider.Success:

@@ -92,6 +92,7 @@ func TestFourEndsOfAConfirmation(t *testing.T) {
 	}{
 		"failed":           {func(x *fakebank.Transaction) { x.Status = "PAYMENT_FAILED" }, "0.00", reversed, "the bank says failed"},
 		"given back":       {func(x *fakebank.Transaction) { x.Status = "REFUND" }, "0.00", reversed, "the bank says refunded"},
+		"part given back":  {func(x *fakebank.Transaction) { x.Status, x.Amount = "REFUND", money.Must("100.00") }, "0.00", []string{"credit needs_review"}, "the bank says refunded, but its record differs: amount is 100.00, not 5000.00"},
 		"different amount": {func(x *fakebank.Transaction) { x.Amount = money.Must("4999.99") }, "0.00", []string{"credit needs_review"}, "the bank's record differs: amount is 4999.99, not 5000.00"},
 		"different fee":    {func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") }, "0.00", []string{"credit needs_review"}, "the bank's record differs: fee is 10.00, not 25.00"},
 		"other currency":   {func(x *fakebank.Transaction) { x.Currency = "USD" }, "0.00", []string{"credit needs_review"}, "the bank's record differs: currency is USD, not NGN"},
