@@ -81,13 +81,13 @@ func (r *comparison) loadDecided(ctx context.Context) error {
 // loadTakenBack makes the run ask about misdirected payments that an event of the bank reports as
 // taken back: the list of their days may not be read again, and the bank's record may lag. A posted
 // payment has a recall that asks. Once the recall has reversed it, the bank may pay it after all,
-// so each day's run asks.
+// so each day's run asks. What a run has no question left for is remembered for the next.
 func (r *comparison) loadTakenBack(ctx context.Context) error {
 	since := r.report.StartedAt.Add(-takenBackFor)
-	refs, err := r.payments.MisdirectedTakenBack(ctx, since, maxQuestions)
+	refs, err := r.payments.MisdirectedTakenBack(ctx, since, maxItems)
 	r.askAbout(refs)
 	if err == nil && r.report.Kind == kindDaily {
-		refs, err = r.payments.TakenBack(ctx, since, maxQuestions)
+		refs, err = r.payments.TakenBack(ctx, since, maxItems)
 		r.askAbout(refs)
 	}
 	return err

@@ -64,6 +64,31 @@ func TestReconciliationOpensARecall(t *testing.T) {
 	require.Equal(t, "-4975.00", testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items WHERE ref = $1`, txn.ID).String())
 }
 
+// Of more payments that recalls have reversed than the day's run may ask about, the next runs ask
+// about the rest.
+func TestManyThatTheBankTookBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	b.recorded(txn, "REFUND")
+	b.lastHour()
+	require.NoError(t, b.payments.Confirm(b.ctx, id))
+	require.Equal(t, "reversed", b.credit(id))
+	require.Empty(t, b.lastHour().Exceptions)
+	b.Exec(`INSERT INTO inbound_events (id, received_at, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, digest)
+		SELECT ('ffffffff-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, $1, 'webhook', true, true, 'lost-' || n, 'lost-' || n, 'payment_success', 'ignored', sha256('lost')
+		FROM generate_series(1, 200) n`, b.Clock.Now())
+	b.Exec(`INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at, closed_at)
+		SELECT id, $1, $2, 'event', 'reversed', 0, $3, $3 FROM inbound_events WHERE provider_txn_ref LIKE 'lost-%'`, b.tenant, b.account, b.Clock.Now())
+	b.Clock.Advance(10 * 24 * time.Hour)
+	b.recorded(txn, "SUCCESS")
+	_, ran, err := b.svc.RunDaily(b.ctx, 72*time.Hour)
+	require.NoError(t, err)
+	require.True(t, ran)
+	b.Exec(`DELETE FROM reconcile_items WHERE ref LIKE 'lost-%'`)
+	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says success, the entry is reversed: see ajo review restore"}, said(b.due()))
+}
+
 // A recall that the window no longer reaches is found by the item that an earlier run left, and one
 // that an operator has dismissed holds nothing again.
 func TestReconciliationRecallsAfterTheWindow(t *testing.T) {
