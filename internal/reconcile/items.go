@@ -84,6 +84,9 @@ func (r *comparison) loadDecided(ctx context.Context) error {
 // so each day's run asks. What a run has no question left for is remembered for the next.
 func (r *comparison) loadTakenBack(ctx context.Context) error {
 	since := r.report.StartedAt.Add(-takenBackFor)
+	if since.Before(r.since) { // nobody can be asked about what ended before
+		since = r.since
+	}
 	refs, err := r.payments.MisdirectedTakenBack(ctx, since, maxItems)
 	r.askAbout(refs)
 	if err == nil && r.report.Kind == kindDaily {

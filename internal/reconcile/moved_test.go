@@ -84,6 +84,25 @@ func TestBooksThatWereMoved(t *testing.T) {
 	require.Empty(t, b.due1().Exceptions)
 }
 
+// What a recall had ended before the books were moved is no exception after it.
+func TestRecallBeforeTheBooksWereMoved(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	b.recorded(txn, "REFUND")
+	b.lastHour()
+	require.NoError(t, b.payments.Confirm(b.ctx, id))
+	require.Equal(t, "reversed", b.credit(id))
+	require.Empty(t, b.lastHour().Exceptions)
+	b.Clock.Advance(time.Hour)
+	b.moveBooks()
+	b.Clock.Advance(24 * time.Hour)
+	r, ran, err := b.svc.RunDaily(b.ctx, 72*time.Hour)
+	require.NoError(t, err)
+	require.True(t, ran)
+	require.Empty(t, said(r))
+}
+
 // known is what production gives the bank that doubts.
 func known(pool *pg.Pool) provider.KnownRecords {
 	return provider.KnownRecords{

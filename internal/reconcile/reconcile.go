@@ -247,6 +247,9 @@ func (r *comparison) work(ctx context.Context) error {
 }
 
 func (r *comparison) compare(ctx context.Context) (err error) {
+	if r.since, err = transfer.WalletSince(ctx, r.pool); err != nil {
+		return err
+	}
 	if err = r.loadItems(ctx); err != nil {
 		return err
 	}
@@ -276,9 +279,6 @@ func (r *comparison) compare(ctx context.Context) (err error) {
 // what of the window was made when the books were of another account at the bank.
 func (r *comparison) skipUnread(ctx context.Context) (err error) {
 	r.part = &r.report
-	if r.since, err = transfer.WalletSince(ctx, r.pool); err != nil {
-		return err
-	}
 	from := r.readTo
 	if follows := r.report.Kind == kindPeriodic || r.report.Kind == kindDaily; follows && from.Equal(r.report.From) {
 		if err := r.pool.QueryRow(ctx, `
