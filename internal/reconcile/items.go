@@ -68,12 +68,16 @@ func (r *comparison) loadItems(ctx context.Context) error {
 	return r.loadTakenBack(ctx)
 }
 
-// loadDecided makes the run ask about the payments that operators have decided in the time that it
-// reads: their places in the list are long past, and the bank's record may say otherwise.
+// loadDecided makes the run ask about the payments that operators have decided, or have kept, in
+// the time that it reads: their places in the list are long past, and the bank's record may say
+// otherwise.
 func (r *comparison) loadDecided(ctx context.Context) error {
 	refs, err := pg.Collect(ctx, r.pool, pgx.RowTo[string], `
-		SELECT DISTINCT e.provider_txn_ref FROM audit_log a JOIN inbound_events e ON e.id = ANY(ARRAY[substr(a.target, 7)::uuid])
-		WHERE a.action LIKE 'review.%' AND a.at >= $1 AND a.at < $2 AND e.provider_txn_ref <> ''`, r.report.From, r.report.To)
+		SELECT e.provider_txn_ref FROM audit_log a JOIN inbound_events e ON e.id = ANY(ARRAY[substr(a.target, 7)::uuid])
+		WHERE a.action LIKE 'review.%' AND a.at >= $1 AND a.at < $2 AND e.provider_txn_ref <> ''
+		UNION
+		SELECT e.provider_txn_ref FROM recalls r JOIN inbound_events e ON e.id = ANY(ARRAY[r.event_id])
+		WHERE r.status = 'kept' AND r.closed_at >= $1 AND r.closed_at < $2 AND e.provider_txn_ref <> ''`, r.report.From, r.report.To)
 	r.askAbout(refs)
 	return err
 }

@@ -116,6 +116,25 @@ func TestReconciliationRecallsAfterTheWindow(t *testing.T) {
 	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
 }
 
+// A person keeps a payment, of which the bank's record says that a part was given back: the next
+// run names it, although no run reads the list of its day any more.
+func TestKeptAgainstTheBanksRecord(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.due()
+	id, txn := b.confirmed()
+	b.Clock.Advance(5 * 24 * time.Hour)
+	require.Empty(t, b.due().Exceptions)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status, x.Amount = "REFUND", money.Must("100.00") })
+	_, err := b.payments.OpenRecall(b.ctx, txn.ID, payment.RecallByEvent)
+	require.NoError(t, err)
+	require.Error(t, b.payments.Confirm(b.ctx, id), "its record differs: a person must decide")
+	_, err = b.payments.KeepRecalled(b.ctx, id, byHand)
+	require.NoError(t, err)
+	b.Clock.Advance(20 * time.Minute)
+	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says refunded, the entry is confirmed"}, said(b.due()))
+}
+
 // The bank has not said the end of a payment in a day, which goes under review, and says it weeks
 // later: what the wallet has of it is known then.
 func TestReviewOfWhatWasUnderWay(t *testing.T) {
