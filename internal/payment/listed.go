@@ -36,6 +36,7 @@ type Known struct {
 	Problem  string
 	// as the event has them: zero where it cannot be read
 	Amount, Fee money.Amount
+	OccurredAt  *time.Time
 	ReturnedBy  string // for a misdirected one: the refund that has paid or will pay it back; empty: none
 }
 
@@ -61,10 +62,10 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 		return out, nil
 	}
 	rows := pg.Rows(ctx, s.Pool, `
-		SELECT e.provider_txn_ref, e.id, e.status, e.category, e.error_message, coalesce(e.amount, 0), coalesce(e.fee, 0), `+returnedBy+` FROM `+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
+		SELECT e.provider_txn_ref, e.id, e.status, e.category, e.error_message, coalesce(e.amount, 0), coalesce(e.fee, 0), e.occurred_at, `+returnedBy+` FROM `+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
 	var k Known
 	var ref string
-	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.EventID, &k.Status, &k.Category, &k.Problem, &k.Amount, &k.Fee, &k.ReturnedBy}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.EventID, &k.Status, &k.Category, &k.Problem, &k.Amount, &k.Fee, &k.OccurredAt, &k.ReturnedBy}, func() error {
 		out[ref] = k
 		return nil
 	}); err != nil {

@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 )
@@ -114,6 +116,50 @@ func TestDecisionAboutWhatIsUnderWay(t *testing.T) {
 	b.recorded(txn, fakebank.StatusFailed)
 	b.due()
 	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+}
+
+// timeless is a bank whose record of a payment does not say when it was made.
+type timeless struct{ provider.Bank }
+
+func (b timeless) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
+	t, err := b.Bank.Transaction(ctx, id)
+	t.Time = time.Time{}
+	return t, err
+}
+
+// The record of a payment, asked for by its id, has no time: the payment has its event's, or waits
+// for a record that has one.
+func TestRecordWithoutATime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	broken, waits := b.paySilently("6000.00"), b.paySilently("5000.00")
+	spoilt := b.bank.Event(fakebank.PaymentSuccess, broken)
+	spoilt.Data.Transaction.Fee = []byte(`null`)
+	id := b.receive(b.eventOf(spoilt)).ID
+	require.Equal(t, payment.CategoryProcessingError, b.post(id).Category)
+	b.recorded(broken, fakebank.StatusPending)
+	b.recorded(waits, fakebank.StatusPending)
+	b.Clock.Advance(20 * time.Minute)
+	b.due()
+	b.Clock.Advance(4 * time.Hour)
+	b.due() // from here on no window has them
+	b.recorded(broken, fakebank.StatusSuccess)
+	b.recorded(waits, fakebank.StatusSuccess)
+	b.payments, b.svc = b.servicesWith(timeless{b.client()})
+	occurred := `SELECT occurred_at FROM inbound_events WHERE provider_txn_ref = $1`
+	at := testenv.Value[time.Time](b.Env, occurred, broken.ID)
+	b.Clock.Advance(time.Hour)
+	require.Equal(t, "unreadable: the record is not stored: it does not say when the payment was made", said(b.due())[waits.ID])
+	balance, _ := b.books()
+	require.Equal(t, "5975.00", balance)
+	require.Equal(t, at, testenv.Value[time.Time](b.Env, occurred, broken.ID))
+
+	b.payments, b.svc = b.servicesWith(b.client())
+	b.Clock.Advance(2 * time.Hour)
+	b.due()
+	balance, _ = b.books()
+	require.Equal(t, "10950.00", balance)
+	require.Equal(t, at, testenv.Value[time.Time](b.Env, occurred, waits.ID))
 }
 
 // A bank that does not answer, or does not find by its id what it has listed, is asked again.

@@ -138,7 +138,14 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 	case payment.Unfit(t) != "":
 		x := Exception{Kind: Unposted, EventID: &k.EventID, Detail: fmt.Sprintf("%s: %s; the bank's own record does not help: %s", k.Category, k.Problem, payment.Unfit(t))}.withBank(t)
 		r.unsettled(item{subject: s, exception: &x})
+	case t.Time.IsZero() && k.OccurredAt == nil: // the time decides whose it is, and whether it is a repeat
+		x := Exception{Detail: "the record is not stored: it does not say when the payment was made"}.withBank(t)
+		x.At = nil
+		r.nameUnusable(t.ID, x)
 	default:
+		if t.Time.IsZero() {
+			t.Time = *k.OccurredAt
+		}
 		return posting{t: t, event: k.EventID, problem: k.Problem}, true
 	}
 	return posting{}, false
