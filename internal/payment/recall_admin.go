@@ -66,7 +66,8 @@ func (s *Service) Recall(ctx context.Context, eventID uuid.UUID) (RecallRecord, 
 }
 
 // OpenRecallByHand opens a recall for an operator: the sum is held, and the bank is asked.
-// [ErrEventNotFound]; [ErrNotRecallable] if there is nothing to take back, or a recall is open.
+// [ErrEventNotFound]; [ErrNotRecallable] if there is nothing to take back, or a recall is open;
+// [ErrReplaced] if the payment counts by another event.
 func (s *Service) OpenRecallByHand(ctx context.Context, eventID uuid.UUID, by audit.By) error {
 	e, err := s.InboundEvent(ctx, eventID)
 	if err != nil {
@@ -80,8 +81,11 @@ func (s *Service) OpenRecallByHand(ctx context.Context, eventID uuid.UUID, by au
 		if err != nil {
 			return err
 		}
-		if len(opened) == 0 {
+		switch held, ok := opened[e.ProviderTxnRef]; {
+		case !ok:
 			return ErrNotRecallable
+		case held != eventID:
+			return ErrReplaced
 		}
 		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("recalls.open", "event:"+eventID.String(), struct{ ProviderTxnRef string }{e.ProviderTxnRef}))
 	})

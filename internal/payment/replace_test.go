@@ -391,3 +391,17 @@ func TestSchemaRefusesASecondCredit(t *testing.T) {
 		SELECT $2, 'replacement', false, true, 'x:1', provider_txn_ref, 'x:1', 'received', digest, received_at, id FROM inbound_events WHERE id = $1`, id, uuid.New())
 	require.ErrorContains(t, err, "another credit of transaction")
 }
+
+// A recall by hand names the event by which the payment counts, and not the one that it replaces:
+// what would be held is another one's.
+func TestRecallByHandOfWhatWasReplaced(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, _ := b.wronglyReversed()
+	got, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.ErrorIs(t, b.svc.OpenRecallByHand(b.ctx, id, byHand), payment.ErrReplaced)
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
+	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, got.Replacement, byHand))
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+}
