@@ -217,11 +217,15 @@ func (r *comparison) leaveOpen(it *item) {
 	r.unsettled(item{subject: it.subject, exception: &x, effect: it.effect, since: it.since})
 }
 
-// unanswered leaves an item as it was until its next time, if there is one.
+// unanswered leaves an item as it was until its next time, if there is one. What was not asked
+// about stays due, so that the next run begins with it: else the same few records that the bank
+// never answers for, first among those that are due together, would keep all others from being
+// asked about.
 func (r *comparison) unanswered(ctx context.Context, it *item, why error) error {
 	if errors.Is(why, provider.ErrOtherAccount) {
 		r.leaveOpen(it)
 	} else {
+		it.kept = errors.Is(why, errUnheard) && r.before[it.subject] != nil
 		r.keepOpen(it)
 	}
 	return ctx.Err()

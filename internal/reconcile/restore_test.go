@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -378,6 +379,39 @@ func TestBankThatAnswersNoQuestion(t *testing.T) {
 	_, b.svc = b.servicesWith(b.client())
 	require.Empty(t, b.lastHour().Exceptions)
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+}
+
+// unusable is a bank whose answers about some payments can never be used.
+type unusable struct{ provider.Bank }
+
+func (b unusable) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
+	if strings.HasPrefix(id, "0-") {
+		return provider.Transaction{}, provider.ErrStranger
+	}
+	return b.Bank.Transaction(ctx, id)
+}
+
+// Records that never have a usable answer, as many as end the questions of a run, do not keep the
+// others from being asked about.
+func TestUnusableAnswersHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	txn := b.paySilently("5000.00")
+	b.recorded(txn, fakebank.StatusPending)
+	b.Clock.Advance(20 * time.Minute)
+	b.due()
+	b.Clock.Advance(20 * time.Hour)
+	b.Exec(`INSERT INTO reconcile_items (id, kind, ref, found_at, due_at) SELECT gen_random_uuid(), 'payment', '0-' || n, $1::timestamptz - interval '30 days', $1 FROM generate_series(1, 5) n`, b.Clock.Now())
+	b.payments, b.svc = b.servicesWith(unusable{b.client()})
+	b.due() // from here on all are due together
+	b.recorded(txn, fakebank.StatusSuccess)
+	for range 3 {
+		b.Clock.Advance(time.Hour)
+		b.due()
+	}
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance)
+	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 }
 
 // counted is a bank that answers no question, and counts them.
