@@ -37,7 +37,9 @@ type Known struct {
 	// as the event has them: zero where it cannot be read
 	Amount, Fee money.Amount
 	OccurredAt  *time.Time
-	ReturnedBy  string // for a misdirected one: the refund that has paid or will pay it back; empty: none
+	// of an event that could not be posted: what the float counts as received (package reconcile)
+	Outside    money.Amount
+	ReturnedBy string // for a misdirected one: the refund that has paid or will pay it back; empty: none
 }
 
 // returnedBy is, as SQL, the refund of a misdirected payment of an event e, whose entry's group is
@@ -62,10 +64,12 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 		return out, nil
 	}
 	rows := pg.Rows(ctx, s.Pool, `
-		SELECT e.provider_txn_ref, e.id, e.status, e.category, e.error_message, coalesce(e.amount, 0), coalesce(e.fee, 0), e.occurred_at, `+returnedBy+` FROM `+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
+		SELECT e.provider_txn_ref, e.id, e.status, e.category, e.error_message, coalesce(e.amount, 0), coalesce(e.fee, 0), e.occurred_at,
+			CASE WHEN e.unposted AND NOT e.misdirected AND e.currency = 'NGN' AND e.look_alike_of IS NULL THEN coalesce(e.amount - e.fee, 0) ELSE 0 END, `+returnedBy+`
+		FROM `+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
 	var k Known
 	var ref string
-	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.EventID, &k.Status, &k.Category, &k.Problem, &k.Amount, &k.Fee, &k.OccurredAt, &k.ReturnedBy}, func() error {
+	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.EventID, &k.Status, &k.Category, &k.Problem, &k.Amount, &k.Fee, &k.OccurredAt, &k.Outside, &k.ReturnedBy}, func() error {
 		out[ref] = k
 		return nil
 	}); err != nil {

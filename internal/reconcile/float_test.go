@@ -110,6 +110,26 @@ func TestFloatWithoutRepeatsAndForgeries(t *testing.T) {
 	require.Equal(t, before, sums(b.lastHour().Float))
 }
 
+// An event that could not be posted counts as received, and its payment was given back: the wallet
+// does not have it.
+func TestFloatOfWhatWasNotPosted(t *testing.T) {
+	t.Parallel()
+	const opening = "7654.32"
+	b := setupAt(t, fakebank.Options{OpeningBalance: money.Must(opening)})
+	txn := b.paySilently("5000.00")
+	e := b.bank.Event(fakebank.PaymentSuccess, txn)
+	e.Data.Transaction.Fee = []byte(`6000`)
+	require.Equal(t, payment.CategoryProcessingError, b.post(b.receive(b.eventOf(e)).ID).Category)
+	_, err := b.bank.ReverseSilently(b.ctx, txn.ID)
+	require.NoError(t, err)
+	for range 2 {
+		f := b.float()
+		require.True(t, f.Comparable, f.Why)
+		require.Equal(t, []string{"-1000.00", opening}, []string{f.Outside.String(), f.Unexplained.String()}, "%+v", f.Explained)
+		b.Clock.Advance(4 * time.Hour) // out of the window: what was found is remembered
+	}
+}
+
 // What changed after the wallet was read explains nothing, and the bank's charges for a payout that
 // left after it are still in the wallet.
 func TestFloatIsOfTheNewestEvent(t *testing.T) {

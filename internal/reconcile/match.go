@@ -123,6 +123,12 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		r.wait(t)
 	case k.Category == payment.CategoryMisdirected && t.Status != provider.Success:
 		r.notInWallet(t, k)
+	case t.Status != provider.Success && k.Outside.Sign() != 0: // the float counts it as received
+		it := item{subject: s, effect: k.Outside.Neg(), since: &t.Time}
+		if !t.UpdatedAt.IsZero() {
+			it.since = &t.UpdatedAt
+		}
+		r.unsettled(it)
 	case !unposted || t.Status != provider.Success: // it is about to be posted, or moved no money
 		r.settle(aboutPayment, t.ID)
 		if k.Status == payment.Failed {
