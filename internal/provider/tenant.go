@@ -28,8 +28,8 @@ func TenantOf(ctx context.Context) uuid.UUID {
 type patientKey struct{}
 
 // Patient says that nobody waits for the answers of the calls under the context, and that their
-// caller bounds how many there are at once: each may wait for its turn, however many of its tenant
-// do.
+// caller bounds how many there are at once: a question may wait for its turn, however many of its
+// tenant do, for as long as the context lasts.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
 // IsPatient reports whether the context is [Patient].

@@ -29,6 +29,14 @@ type request struct {
 	body    any           // nil: none
 	timeout time.Duration // for the answer, once it is the call's turn; zero: the client's
 	open    bool          // without a token
+	turned  bool          // it has had its turn already
+}
+
+// patient reports whether the call may wait for its turn for as long as the context lasts, and has
+// its time from then on. A payout does not: it was recorded as submitted, and what was checked for
+// that gets old.
+func (r *request) patient(ctx context.Context) bool {
+	return provider.IsPatient(ctx) && !r.open && r.call != "pay"
 }
 
 // send makes the call once. A 401 is the bank's word that it has not acted: the token is renewed
@@ -43,6 +51,7 @@ func (c *Client) send(ctx context.Context, r request) (answer, error) {
 			return answer{}, &Error{Call: r.call, Msg: "no access token", Err: err, unsent: true}
 		}
 		a, err := c.exchange(ctx, r, t)
+		r.turned = false
 		if err != nil || a.status != http.StatusUnauthorized || a.verdict() == success || !first {
 			return a, err
 		}
@@ -53,7 +62,17 @@ func (c *Client) send(ctx context.Context, r request) (answer, error) {
 // ask makes a call that has no effect, or the same effect however often it is made. After 429, a
 // 5xx, a cut connection, and the answers that again names, it is repeated with growing, jittered
 // gaps until the retries or the call's time is spent. The answer is the last one.
+//
+// The time of a patient call begins with its turn. Otherwise, of the calls that a worker may make
+// at once, those that the limit does not allow within that time would be put off each time, longer
+// and longer, and the bank would be idle meanwhile.
 func (c *Client) ask(ctx context.Context, r request, again func(answer) bool) (answer, error) {
+	if r.patient(ctx) {
+		if err := c.turn(ctx, r); err != nil {
+			return answer{}, noTurn(r, err)
+		}
+		r.turned = true
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	var (
@@ -62,6 +81,7 @@ func (c *Client) ask(ctx context.Context, r request, again func(answer) bool) (a
 	)
 	attempt := func() (struct{}, error) {
 		last, lastErr = c.send(ctx, r)
+		r.turned = false
 		switch {
 		case lastErr != nil && worthRepeating(ctx, lastErr):
 			return struct{}{}, lastErr
@@ -97,8 +117,10 @@ func worthRepeating(ctx context.Context, err error) bool {
 
 // exchange waits for the call's turn, sends it, and reads the answer. Every error is an [*Error].
 func (c *Client) exchange(ctx context.Context, r request, t *token) (answer, error) {
-	if err := c.turn(ctx, r); err != nil {
-		return answer{}, &Error{Call: r.call, Msg: "not sent: no turn in time", Err: err, unsent: true}
+	if !r.turned {
+		if err := c.turn(ctx, r); err != nil {
+			return answer{}, noTurn(r, err)
+		}
 	}
 	r.timeout = cmp.Or(r.timeout, c.timeout)
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
@@ -131,17 +153,26 @@ func (c *Client) exchange(ctx context.Context, r request, t *token) (answer, err
 	return a, nil
 }
 
+func noTurn(r request, err error) error {
+	return &Error{Call: r.call, Msg: "not sent: no turn in time", Err: err, unsent: true}
+}
+
 // turn waits until the limits allow the call: one of all calls, and for a POST one of the POSTs,
-// which are few. What opens an account or pays goes before look-ups and lists.
+// which are few. What opens an account or pays goes before look-ups and lists. A POST that has had
+// its turn among these goes before other calls: one page of a list answers many of them.
 func (c *Client) turn(ctx context.Context, r request) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	if r.method == http.MethodPost && !r.open {
+	if !r.patient(ctx) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
+	post := r.method == http.MethodPost
+	if post && !r.open {
 		if err := c.posts.wait(ctx, r.call == "create_account" || r.call == "pay"); err != nil {
 			return err
 		}
 	}
-	return c.all.Wait(ctx)
+	return c.all.wait(ctx, post)
 }
 
 // request writes the call. It must never bear an Idempotency-Key header: net/http takes that for

@@ -146,7 +146,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, "E", class("", err))
 	_, err = c.Banks(t.Context())
 	require.NoError(t, err, "a GET is not a POST")
-	c.all = rate.NewLimiter(0.001, 0)
+	c.all = newTurns(rate.NewLimiter(0.001, 0))
 	_, err = c.Banks(t.Context())
 	require.ErrorContains(t, err, "no turn in time")
 }

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -53,7 +54,9 @@ type Options struct {
 	Clock clock.Clock  // nil: the machine's; decides when a token is renewed
 	Log   *slog.Logger // nil: nothing is logged
 
-	Timeout    time.Duration // of a call, its repetitions included; zero: 10 s
+	// Timeout is of a call, its turn and its repetitions included; of a patient question
+	// (provider.Patient) without its turn. Zero: 10 s.
+	Timeout    time.Duration
 	PayTimeout time.Duration // of the answer to a payout, once it is its turn; zero: 30 s
 
 	// Retries is how often a call without an effect is repeated after 429, 5xx or a cut connection;
@@ -86,8 +89,7 @@ type Client struct {
 	payTimeout time.Duration
 	retries    int
 	retryWait  time.Duration
-	all        *rate.Limiter
-	posts      *turns
+	all, posts *turns
 	observer   func(call, outcome string, d time.Duration)
 
 	flight singleflight.Group // one renewal of the token at a time, for all callers
@@ -122,10 +124,11 @@ func New(o Options) (*Client, error) {
 		payTimeout: cmp.Or(max(o.PayTimeout, 0), defaultPayTimeout),
 		retries:    max(0, cmp.Or(o.Retries, DefaultRetries)),
 		retryWait:  cmp.Or(max(o.RetryWait, 0), defaultRetryWait),
-		all:        limiter(cmp.Or(o.RequestsPerSec, defaultRequestsPerSec)),
+		all:        newTurns(limiter(cmp.Or(o.RequestsPerSec, defaultRequestsPerSec))),
 		posts:      newTurns(limiter(cmp.Or(o.PostsPerSec, defaultPostsPerSec))),
 		observer:   o.Observe,
 	}
+	c.all.most = math.MaxInt // its callers are bounded elsewhere
 	if o.PostsPerSec > 0 {
 		c.posts.most = min(maxWaiting, 2*o.PostsPerSec)
 	}

@@ -111,6 +111,72 @@ func TestTurnsOfThePatient(t *testing.T) {
 	}
 }
 
+// Also where the limit allows a worker's questions later than a call may take: who is patient has
+// its answer then, and is not put off with an error that says nothing about the bank.
+func TestThePatientWaitLongerThanACall(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(context.Context, *Client) error{
+		"look-up": func(ctx context.Context, c *Client) error {
+			_, err := c.Lookup(ctx, "058", "0554772814")
+			return err
+		},
+		"question": func(ctx context.Context, c *Client) error {
+			_, err := c.Payout(ctx, ref)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, _ := setup(t, func(rw http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					say(rw, 200, good(`{"id":"p-1","status":"SUCCESS","amount":1,"merchantTxRef":"`+ref+`"}`))
+					return
+				}
+				say(rw, 200, good(`{"accountName":"ADA OBI"}`))
+			}, func(o *Options) { o.Timeout = 2 * time.Second })
+			require.NoError(t, ask(t.Context(), c), "it has a token now")
+			c.posts = newTurns(rate.NewLimiter(rate.Every(3*time.Second), 1))
+			c.all = newTurns(rate.NewLimiter(rate.Every(3*time.Second), 1))
+			require.NoError(t, ask(t.Context(), c))
+			require.ErrorContains(t, ask(t.Context(), c), "no turn in time")
+			require.NoError(t, ask(provider.Patient(t.Context()), c))
+		})
+	}
+}
+
+// A page of a list answers many questions, so it does not wait behind them.
+func TestAListGoesBeforeQuestions(t *testing.T) {
+	t.Parallel()
+	c, _ := setup(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			say(rw, 200, good(`{"results":[],"cursor":""}`))
+			return
+		}
+		say(rw, 200, good(`{"id":"p-1","status":"SUCCESS","amount":1,"merchantTxRef":"`+ref+`"}`))
+	}, func(o *Options) { o.RequestsPerSec, o.Timeout = 4, time.Minute })
+	waiting := func() int {
+		c.all.mu.Lock()
+		defer c.all.mu.Unlock()
+		return len(c.all.lines[1].order)
+	}
+	done := make(chan error)
+	for range maxWaiting {
+		go func() {
+			_, err := c.Payout(provider.Patient(provider.ForTenant(t.Context(), uuid.New())), ref)
+			done <- err
+		}()
+	}
+	require.EventuallyWithT(t, func(now *assert.CollectT) { require.GreaterOrEqual(now, waiting(), maxWaiting-4) },
+		30*time.Second, time.Millisecond, "all but the first wait")
+	_, err := c.Transactions(t.Context(), start, start.Add(time.Second), "")
+	require.NoError(t, err)
+	require.Greater(t, waiting(), maxWaiting/2, "the questions still wait")
+	c.all.limit.SetLimit(rate.Inf)
+	for range maxWaiting {
+		require.NoError(t, <-done)
+	}
+}
+
 // A tenant that asks for more than may wait is turned away, and that is no failure of the bank.
 func TestWhatIsTurnedAwayIsNotObserved(t *testing.T) {
 	t.Parallel()
