@@ -29,7 +29,7 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 		return p.Answer, p.Replayed, err
 	})
 	if err != nil {
-		return err
+		return e.turnedAway(c, err)
 	}
 	e.warnOfCallback(c, "callbackUrl", n.CallbackURL)
 	return nil

@@ -19,7 +19,7 @@ func (e *edge) saveBeneficiary(c *fiber.Ctx) error {
 	}
 	b, isNew, err := e.Transfers.SaveBeneficiary(c.UserContext(), caller(c).ID, n, e.maker(c))
 	if err != nil {
-		return e.lookupRefused(c, err)
+		return e.turnedAway(c, err)
 	}
 	if isNew {
 		c.Status(http.StatusCreated)

@@ -7,10 +7,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/account"
+	"ajo/internal/fakebank"
+	"ajo/internal/provider/nomba"
 	"ajo/internal/secret"
 	"ajo/internal/spec"
 	"ajo/internal/tenant"
@@ -293,4 +297,46 @@ func TestLookupsThatWaitAreBounded(t *testing.T) {
 		limited++
 	}
 	require.Positive(t, limited)
+}
+
+// Accounts that are asked for faster than the bank may be called are told to wait. That is neither
+// an error of the bank nor of the request.
+func TestAccountsThatHaveNoTurn(t *testing.T) {
+	w := setup(t)
+	many, other := w.onboard(), w.onboard()
+	bank, err := nomba.New(nomba.Options{
+		URL: w.bankURL, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
+		Clock: w.Clock, Log: w.opts.Log, RequestsPerSec: -1, PostsPerSec: 1, Timeout: 5 * time.Second,
+	})
+	require.NoError(t, err)
+	o := w.opts.Accounts.Options
+	o.Bank = bank
+	w.opts.Accounts = account.New(o)
+	w.serve()
+	create := func(m member, n int) reply {
+		return w.do("POST", "/v1/accounts", fmt.Sprintf(`{"externalRef":"shop-%d","name":"Ada Obi"}`, n), m.withKey()...)
+	}
+	const asked = 12 // and some five have a turn
+	answers := make(chan reply, asked)
+	var all sync.WaitGroup
+	for n := range asked {
+		all.Go(func() { answers <- create(many, n) })
+	}
+	create(other, asked).ok(201, nil)
+	all.Wait()
+	close(answers)
+	opened, refused := 0, 0
+	for r := range answers {
+		if r.Status == 201 {
+			opened++
+			continue
+		}
+		requireLimited(t, r)
+		refused++
+	}
+	require.Positive(t, opened)
+	require.Positive(t, refused)
+	for n := range 3 { // and may be tried again
+		create(many, n).ok(201, nil)
+	}
 }

@@ -62,7 +62,7 @@ func (e *edge) settleFor(c *fiber.Ctx, in *body, asked []byte) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	return e.lookupRefused(c, e.onceOf(c, asked, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+	return e.turnedAway(c, e.onceOf(c, asked, func(key idempotency.Request) (idempotency.Answer, bool, error) {
 		s, err := e.Transfers.Settle(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
 		return s.Answer, s.Replayed, err
 	}))

@@ -12,7 +12,7 @@ import (
 	"ajo/ratelimit"
 )
 
-// The refusal for a tenant that has too many look-ups waiting.
+// The refusal for a tenant that has too many look-ups waiting, and of what had no turn at the bank.
 const (
 	lookupsWaiting = 30
 	lookupRetry    = 2 // seconds
@@ -66,13 +66,14 @@ func (e *edge) lookup(c *fiber.Ctx) error {
 	}
 	h, err := e.Transfers.Lookup(c.UserContext(), bankCode, accountNumber)
 	if err != nil {
-		return e.lookupRefused(c, err)
+		return e.turnedAway(c, err)
 	}
 	return c.JSON(h)
 }
 
-// lookupRefused returns the refusal of a request that needed a look-up, or nil.
-func (e *edge) lookupRefused(c *fiber.Ctx, err error) error {
+// turnedAway returns the refusal of a request that needed a call of the bank, or nil. If the limit
+// of calls left no turn for it, it may be tried again.
+func (e *edge) turnedAway(c *fiber.Ctx, err error) error {
 	if errors.Is(err, provider.ErrBusy) {
 		return e.limit(c, ratelimit.Result{Limit: lookupsWaiting, Reset: lookupRetry})
 	}

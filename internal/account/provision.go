@@ -151,9 +151,9 @@ var errWait = errors.New("account: being provisioned by another caller")
 // Provision opens a virtual account. The row is written before the bank is called, under a lease,
 // so a crash or a refusal leaves a row that the next call with the same reference finishes, and two
 // calls at once make one account. Dedicated and active already: that account. [ErrExists] when it
-// is expired, [ErrProvider] when the bank fails, [ErrBusy] when another call does not finish in
-// time, [ErrBusinessKYC] in production before business KYC, and the refusals of package
-// idempotency.
+// is expired, [ErrProvider] when the bank fails (and provider.ErrBusy too when it had no turn for
+// the call), [ErrBusy] when another call does not finish in time, [ErrBusinessKYC] in production
+// before business KYC, and the refusals of package idempotency.
 func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccount, key idempotency.Request) (Provisioned, error) {
 	now := s.Clock.Now()
 	if kept, err := idempotency.Find(ctx, s.Pool, now, key); err != nil || kept != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrBusy says that the tenant has as many calls of this kind waiting for their turn as it may. The
-// call was not made. A [Patient] one waits instead.
-var ErrBusy = errors.New("provider: too many calls of this tenant are waiting")
+// ErrBusy says that a call had no turn: its tenant has as many of this kind waiting as it may, or
+// the limit of calls left none in time. The call was not made. A [Patient] one waits longer.
+var ErrBusy = errors.New("provider: too many calls are waiting")
 
 type tenantKey struct{}
 

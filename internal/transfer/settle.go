@@ -189,8 +189,8 @@ var errStrangersName = errors.New("the bank named the holder of another account"
 
 // Lookup names the holder of a destination account. A bad number is [ErrAccountNumber], a missing
 // bank code [ErrBankCode]; an unknown bank or account, and therefore any other bank code, is
-// [ErrLookup], a bank that does not answer [ErrBank], and too many waiting look-ups of one tenant
-// provider.ErrBusy. A name from the bank is reused for two minutes.
+// [ErrLookup], a bank that does not answer [ErrBank], and a look-up that had no turn
+// provider.ErrBusy too. A name from the bank is reused for two minutes.
 func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
 	if !accountForm.MatchString(accountNumber) {
 		return provider.Holder{}, ErrAccountNumber

@@ -69,7 +69,7 @@ type Options struct {
 
 	// Observe, where set, is called when a call ends: its name ("pay", "lookup", "token"
 	// …), how it ended ("ok", "unknown", "rejected", "timeout", "error"), and how long it took,
-	// waits and repetitions included. It is not called for provider.ErrBusy.
+	// waits and repetitions included. It is not called for a call that had no turn.
 	Observe func(call, outcome string, d time.Duration)
 }
 
@@ -180,11 +180,13 @@ func limiter(n int) *rate.Limiter {
 }
 
 // observe is deferred by every method with its named error. A call that was not made, since too
-// many of its tenant's wait, says nothing about the bank.
+// many wait, says nothing about the bank.
 func (c *Client) observe(call string, start time.Time, err *error) {
-	if !errors.Is(*err, provider.ErrBusy) {
-		c.observer(call, outcome(*err), time.Since(start))
+	var e *Error
+	if errors.As(*err, &e) && e.unsent && errors.Is(e, provider.ErrBusy) {
+		return
 	}
+	c.observer(call, outcome(*err), time.Since(start))
 }
 
 func outcome(err error) string {

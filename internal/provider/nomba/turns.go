@@ -2,7 +2,7 @@ package nomba
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -23,7 +23,7 @@ const (
 	urgentTurns = 3
 )
 
-var errNoTurn = errors.New("the limit of calls leaves no turn before the deadline")
+var errNoTurn = fmt.Errorf("%w: the limit leaves no turn before the deadline", provider.ErrBusy)
 
 // turns gives out the calls that a limit allows. Urgent calls come first, and then the tenants take
 // turns, one call each: a tenant that asks for much delays itself alone.
@@ -51,8 +51,8 @@ type turn struct {
 
 func newTurns(limit *rate.Limiter) *turns { return &turns{limit: limit, most: maxWaiting} }
 
-// wait returns when it is the call's turn, or why it will not be: its context, [errNoTurn], or
-// provider.ErrBusy.
+// wait returns when it is the call's turn, or why it will not be: its context, or provider.ErrBusy,
+// which [errNoTurn] is too.
 func (q *turns) wait(ctx context.Context, urgent bool) error {
 	tenant := provider.TenantOf(ctx)
 	q.mu.Lock()

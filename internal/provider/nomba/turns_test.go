@@ -181,7 +181,7 @@ func TestAListGoesBeforeQuestions(t *testing.T) {
 func TestWhatIsTurnedAwayIsNotObserved(t *testing.T) {
 	t.Parallel()
 	var got []string
-	c, _ := setup(t, always(200, good(`{"accountName":"ADA OBI"}`)), func(o *Options) {
+	c, _ := setup(t, always(200, `{"code":"02","description":"refused"}`), func(o *Options) {
 		o.PostsPerSec = 1
 		o.Observe = func(call, outcome string, _ time.Duration) { got = append(got, call+" "+outcome) }
 	})
@@ -193,7 +193,15 @@ func TestWhatIsTurnedAwayIsNotObserved(t *testing.T) {
 	}
 	_, err := c.Lookup(provider.ForTenant(t.Context(), tenant), "058", "0554772814")
 	require.ErrorIs(t, err, provider.ErrBusy)
+	_, err = c.CreateAccount(provider.ForTenant(t.Context(), tenant), provider.NewAccount{Ref: ref, Name: "Ada Obi"})
+	require.ErrorIs(t, err, provider.ErrBusy, "an hour is more than a call may take")
 	require.Equal(t, []string{"token ok"}, got)
+
+	// a payout that was refused and cannot be asked about was made
+	c.posts, c.all = newTurns(limiter(-1)), newTurns(rate.NewLimiter(rate.Every(time.Hour), 1))
+	_, err = c.Pay(t.Context(), payOf(ref))
+	require.Error(t, err)
+	require.Equal(t, []string{"token ok", "pay error"}, got)
 }
 
 // Over HTTP: a tenant that floods the bank with look-ups does not hold up another's look-up, nor a
