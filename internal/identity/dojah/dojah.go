@@ -74,6 +74,10 @@ func New(o Options) (*Checker, error) {
 			MaxIdleConnsPerHost: 4,
 			IdleConnTimeout:     90 * time.Second,
 			ForceAttemptHTTP2:   true,
+			// All checks share an HTTP/2 connection. If its path dies without a word, it would be
+			// kept, and each check on it would time out, until TCP gives it up after a quarter of
+			// an hour.
+			HTTP2: &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 3 * time.Second},
 		},
 		// A redirect would carry the number and the key to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -1,0 +1,86 @@
+package dojah
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/identity"
+)
+
+// dying is a listener whose connections can die without a word: what comes in is lost, and so is
+// what goes out.
+type dying struct {
+	net.Listener
+	dead atomic.Bool // those that were accepted before it was set
+}
+
+type dyingConn struct {
+	net.Conn
+	dead *atomic.Bool
+}
+
+func (l *dying) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil || l.dead.Load() { // later ones live
+		return c, err
+	}
+	return &dyingConn{c, &l.dead}, nil
+}
+
+func (c *dyingConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.dead.Load() {
+			return n, err
+		}
+	}
+}
+
+func (c *dyingConn) Write(b []byte) (int, error) {
+	if c.dead.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// A connection that no longer answers is given up, and the next check makes another one: else no
+// customer is approved until TCP gives it up.
+func TestADeadConnectionIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			w.WriteHeader(http.StatusHTTPVersionNotSupported)
+			return
+		}
+		answer(200, `{"entity":{"first_name":"ADA","last_name":"OBI"}}`)(w, r)
+	}))
+	l := &dying{Listener: s.Listener}
+	s.Listener, s.EnableHTTP2 = l, true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	c, err := New(Options{URL: s.URL, AppID: "app", Key: "key-seeded", Timeout: 20 * time.Second})
+	require.NoError(t, err)
+	transport := c.http.Transport.(*http.Transport)
+	transport.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	t.Cleanup(transport.CloseIdleConnections)
+	transport.HTTP2.SendPingTimeout, transport.HTTP2.PingTimeout = transport.HTTP2.SendPingTimeout/100, transport.HTTP2.PingTimeout/100
+	check := func() error {
+		r, err := c.CheckNIN(t.Context(), nin, name)
+		if err == nil {
+			require.Equal(t, identity.Match, r)
+		}
+		return err
+	}
+	require.NoError(t, check())
+	l.dead.Store(true)
+	begun := time.Now()
+	_ = check() // nobody knows whether it arrived
+	require.NoError(t, check())
+	require.Less(t, time.Since(begun), 15*time.Second)
+}
