@@ -156,7 +156,7 @@ func TestLimits(t *testing.T) {
 func TestCallsDoNotWaitForConnections(t *testing.T) {
 	t.Parallel()
 	var arrived sync.WaitGroup
-	arrived.Add(256 + 64)
+	arrived.Add(384 + 64)
 	c, _ := setup(t, func(w http.ResponseWriter, r *http.Request) {
 		there := make(chan struct{})
 		go func() { arrived.Done(); arrived.Wait(); close(there) }()
@@ -167,7 +167,7 @@ func TestCallsDoNotWaitForConnections(t *testing.T) {
 		}
 	}, func(o *Options) { o.Retries = -1 })
 	var all errgroup.Group
-	for range 256 + 64 {
+	for range 384 + 64 {
 		all.Go(func() error {
 			_, err := c.Banks(t.Context())
 			return err

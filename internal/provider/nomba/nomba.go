@@ -147,7 +147,7 @@ func (c *Client) Name() string { return Label }
 
 // connections is how many calls may wait for their answers at once: as many as a worker confirms
 // and settles (tasks.Specs). What the bank gets is bounded by the limits.
-const connections = 256 + 64
+const connections = 384 + 64
 
 // httpClient returns a copy of given, or a client of our own, that follows no redirect: one would
 // carry the token, or a payout, to another host.
