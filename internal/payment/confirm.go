@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -78,6 +76,7 @@ type finding struct {
 	watched bool           // a recall that the bank's record contradicts: the hold ends
 	kept    bool           // a recall that it has contradicted for two weeks, or that has ended
 	open    bool           // the bank is still asked about a recall, although the entry was moved
+	unasked bool           // the question had no turn: it counts for nothing
 	publish bool           // the tenant chose more events than received payments, or listens
 	sender  *ledger.Sender // of a confirmation: the payer, by the bank's record
 }
@@ -191,6 +190,10 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	now := s.Clock.Now()
 	age := now.Sub(c.PostedAt)
 	f := &finding{check: c, next: now.Add(s.confirmDelay(c.Attempt + 1))}
+	if errors.Is(err, provider.ErrBusy) {
+		f.unasked, f.next, f.Why = true, now.Add(unaskedAgain), err.Error()
+		return f
+	}
 	if c.recalled() && c.EntryStatus != ledger.Provisional {
 		return s.judgeRecall(f, t, err)
 	}
@@ -231,21 +234,8 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	return f
 }
 
-// senderOf returns the payer by the bank's record. A field that is not storable text, or longer
-// than any name, is left empty.
-func senderOf(t provider.Transaction) *ledger.Sender {
-	short := func(s string) string {
-		if s = strings.TrimSpace(Clean(s)); utf8.RuneCountInString(s) > maxSender {
-			return ""
-		}
-		return s
-	}
-	return &ledger.Sender{
-		Name: short(t.SenderName), AccountNumber: short(t.SenderAccount), BankCode: short(t.SenderBankCode), BankName: short(t.SenderBank), SessionID: short(t.SessionID),
-	}
-}
-
-const maxSender = 200 // characters; as a bank's names are in the API
+// unaskedAgain is when a payment is due again whose question had no turn.
+const unaskedAgain = 5 * time.Second
 
 // Differs names the first field in which the bank's record disagrees with what was posted.
 func (b *booked) Differs(t provider.Transaction) string {
@@ -390,7 +380,8 @@ var findingSQL = `
 		WHERE e.id = ANY(ARRAY[c.id])
 		RETURNING c.n, (SELECT cardinality(t.webhook_events) > 0 OR t.webhook_endpoints > 0 OR t.event_log OR coalesce(t.listening_until > $1, false) FROM tenants t WHERE t.id = e.tenant_id)`
 
-// recordFindings stores the findings whose claims still stand, and returns them.
+// recordFindings stores the findings whose claims still stand, and returns them, but for those
+// without a question.
 func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*finding) ([]*finding, error) {
 	outcomes := make([]work.Outcome, len(findings))
 	now := s.Clock.Now()
@@ -409,7 +400,7 @@ func (s *Service) recordFindings(ctx context.Context, tx pg.Tx, findings []*find
 	}
 	var ours []*finding
 	for i, f := range findings {
-		if held[i] {
+		if held[i] && !f.unasked {
 			ours = append(ours, f)
 		}
 	}

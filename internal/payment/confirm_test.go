@@ -1,6 +1,8 @@
 package payment_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -197,6 +199,42 @@ func TestNobodyAskedForADay(t *testing.T) {
 		require.Equal(t, []string{"credit provisional"}, entries)
 	}
 	b.bank.Faults.Clear()
+	require.Equal(t, time.Duration(-1), b.check(id))
+	_, entries := b.books()
+	require.Equal(t, []string{"credit confirmed"}, entries)
+}
+
+// busyBank is a bank whose limit of calls leaves no turn for questions.
+type busyBank struct {
+	provider.Bank
+	busy bool
+}
+
+func (b *busyBank) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
+	if b.busy {
+		return provider.Transaction{}, fmt.Errorf("not sent: %w", provider.ErrBusy)
+	}
+	return b.Bank.Transaction(ctx, id)
+}
+
+// A question that had no turn was not asked, and has no answer: however often that happens, and
+// however old the payment is, it is asked on as before.
+func TestAQuestionWithoutATurnIsNone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	bank := &busyBank{Bank: b.client(), busy: true}
+	b.svc = b.serviceWith(bank)
+	id, _ := b.paid()
+	b.Clock.Advance(25 * time.Hour)
+	for range 2 * len(payment.DefaultConfirmDelays) {
+		require.Equal(t, 5*time.Second, b.check(id))
+		_, entries := b.books()
+		require.Equal(t, []string{"credit provisional"}, entries)
+	}
+	var asked int
+	require.NoError(t, b.Pool.QueryRow(b.ctx, `SELECT attempt_count FROM inbound_events WHERE id = $1`, id).Scan(&asked))
+	require.Zero(t, asked)
+	bank.busy = false
 	require.Equal(t, time.Duration(-1), b.check(id))
 	_, entries := b.books()
 	require.Equal(t, []string{"credit confirmed"}, entries)

@@ -2,12 +2,15 @@ package payment
 
 import (
 	"context"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/ledger"
 )
 
@@ -54,3 +57,19 @@ func (s *Service) RecordSender(ctx context.Context, eventID uuid.UUID, sender le
 		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("review.sender", "event:"+eventID.String(), sender))
 	})
 }
+
+// senderOf returns the payer by the bank's record. A field that is not storable text, or longer
+// than any name, is left empty.
+func senderOf(t provider.Transaction) *ledger.Sender {
+	short := func(s string) string {
+		if s = strings.TrimSpace(Clean(s)); utf8.RuneCountInString(s) > maxSender {
+			return ""
+		}
+		return s
+	}
+	return &ledger.Sender{
+		Name: short(t.SenderName), AccountNumber: short(t.SenderAccount), BankCode: short(t.SenderBankCode), BankName: short(t.SenderBank), SessionID: short(t.SessionID),
+	}
+}
+
+const maxSender = 200 // characters; as a bank's names are in the API

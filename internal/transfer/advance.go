@@ -93,6 +93,7 @@ func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 	case errors.As(err, &rejected):
 		return s.conclude(ctx, st, outcome{EventReject, byBank, "no such destination account: " + rejected.Msg, reasonNoAccount})
 	case err != nil: // this was only a question, so it is asked again
+		st.unanswered = errors.Is(err, provider.ErrBusy)
 		return s.postpone(ctx, st, false, fmt.Errorf("look up the destination: %w", err))
 	}
 	if st.refundName != nil && !sameHolder(*st.refundName, h.AccountName) {
@@ -162,6 +163,7 @@ func (s *Service) ask(ctx context.Context, st *claimed) error {
 	case errors.Is(err, provider.ErrUnknown):
 		return s.handleUnknown(ctx, st)
 	case err != nil:
+		st.unanswered = errors.Is(err, provider.ErrBusy)
 		return s.postpone(ctx, st, false, fmt.Errorf("ask the bank: %w", err))
 	}
 	return s.applyRecord(ctx, st, p)
@@ -340,7 +342,7 @@ func (s *Service) countsFrom(st *claimed) time.Time {
 
 // next returns when a transfer is due again, and its count of questions. A question before its
 // scheduled time changes neither. Questions about a transfer that has ended stop at some point
-// (nil). One that was not answered is asked again after the same gap.
+// (nil). One that does not count is asked again after the same gap.
 func (s *Service) next(st *claimed, now time.Time) (at *time.Time, asks int) {
 	gaps, asks := s.gaps(st), st.Asks
 	if st.unanswered && len(gaps) > 0 {

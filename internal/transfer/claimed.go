@@ -59,7 +59,8 @@ type claimed struct {
 	// from the record of this step
 	plan    *chargePlan
 	learned learned
-	// it has ended, and the bank did not answer the question about it
+	// the question of this step does not count: it had no turn at the bank, or it was about a
+	// transfer that has ended, and was not answered
 	unanswered bool
 	// of a refund: the payer, whom the bank must name as the holder; nil: it is not a refund
 	refundName *string

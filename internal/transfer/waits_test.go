@@ -1,6 +1,8 @@
 package transfer_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,10 +11,12 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
+	"ajo/internal/fakebank"
 	"ajo/internal/freeze"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
@@ -63,6 +67,62 @@ func TestPutOffAtTheMomentOfRelease(t *testing.T) {
 			require.Equal(t, transfer.Success, b.run(p).Status)
 		})
 	}
+}
+
+// busyBank is a bank whose limit of calls leaves no turn for questions.
+type busyBank struct {
+	provider.Bank
+	busy bool
+}
+
+func (b *busyBank) turn() error {
+	if b.busy {
+		return fmt.Errorf("not sent: %w", provider.ErrBusy)
+	}
+	return nil
+}
+
+func (b *busyBank) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
+	if err := b.turn(); err != nil {
+		return provider.Holder{}, err
+	}
+	return b.Bank.Lookup(ctx, bankCode, accountNumber)
+}
+
+func (b *busyBank) Payout(ctx context.Context, ref string) (provider.Payout, error) {
+	if err := b.turn(); err != nil {
+		return provider.Payout{}, err
+	}
+	return b.Bank.Payout(ctx, ref)
+}
+
+// A question that had no turn was not asked: the transfer comes back as soon as after the first
+// question, however often that happens, and is not put off for as long as a bank that is down.
+func TestAQuestionWithoutATurnPutsNothingOff(t *testing.T) {
+	b := setup(t)
+	bank := &busyBank{Bank: b.client, busy: true}
+	b.svc = b.service(func(o *transfer.Options) { o.Bank = bank })
+	b.fund("100.00")
+	p := b.settle("100.00")
+	waits := func() {
+		t.Helper()
+		for range 2 * len(transfer.DefaultDelays) {
+			require.Equal(t, transfer.DefaultDelays[0], b.step(p).Sub(b.Clock.Now()))
+			b.untilDue(p)
+		}
+		require.Zero(t, row[int](b, p, "ask_count"))
+	}
+	waits()
+	require.Equal(t, transfer.Pending, b.get(p.MerchantTxRef).Status)
+	bank.busy = false
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.DropAfter, Next: 1})
+	b.step(p)
+	require.Equal(t, transfer.Processing, b.get(p.MerchantTxRef).Status)
+	b.untilDue(p)
+	bank.busy = true
+	waits()
+	bank.busy = false
+	require.Equal(t, transfer.Success, b.run(p).Status)
 }
 
 // What a limit holds of a payment that the bank may have taken back, and what of such a payment is
