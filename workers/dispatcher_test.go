@@ -96,6 +96,13 @@ func TestWorkIsPatient(t *testing.T) {
 	require.Equal(t, 1, d.admit(tenant, 1))
 	d.do(t.Context(), tenant, []taskItem{{0, uuid.New()}}, func(_ int, err error) { require.NoError(t, err) })
 	require.True(t, patient)
+
+	ctx, end := context.WithCancel(t.Context())
+	(&Workers{}).repeat(ctx, time.Hour, func(ctx context.Context) { // a reconciliation
+		patient = !provider.IsPatient(ctx)
+		end()
+	})
+	require.False(t, patient)
 }
 
 // A tenant with much to do has nearly all slots while it is alone, and a hundred that join it have

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ajo/internal/clock"
+	"ajo/internal/provider"
 )
 
 // reconcilePoll is how often a worker checks whether a reconciliation is due: a run that failed is
@@ -13,8 +14,9 @@ import (
 const reconcilePoll = time.Minute
 
 // repeat runs a check of what is due at the start, so that what was missed while everything was
-// down is found at once, and then at least every reconcilePoll.
+// down is found at once, and then at least every reconcilePoll. Nobody waits for its answers.
 func (w *Workers) repeat(ctx context.Context, every time.Duration, check func(context.Context)) {
+	ctx = provider.Patient(ctx)
 	check(ctx)
 	clock.Every(ctx, min(every, reconcilePoll), func() { check(ctx) })
 }

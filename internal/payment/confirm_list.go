@@ -84,7 +84,7 @@ type lists struct {
 
 func newLists() *lists {
 	l := &lists{bySecond: map[int64]*listing{}, slots: semaphore.NewWeighted(listsRead), length: spanLongest}
-	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.ctx, l.stop = context.WithCancel(provider.Patient(context.Background())) // listsRead bounds them
 	return l
 }
 

@@ -19,6 +19,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/provider/nomba"
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
@@ -164,6 +165,31 @@ func TestListIsReadForPaymentsThatAreNotPosted(t *testing.T) {
 	b.confirmDue(ids[:posted], b.svc)
 	require.Equal(t, n, b.confirmedCount())
 	require.Equal(t, before, b.bank.Calls(singleCall), "all were in the list")
+}
+
+// Where few POST calls a second are allowed, as in the manifests, lists of many times wait for
+// their turns. One that did not get its turn would count as a bank whose list cannot be read, and
+// all payments would be asked about one by one.
+func TestListsWaitForTheirTurns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.openAtBank()
+	const seconds, each = 8, 16
+	var ids []uuid.UUID
+	for range seconds {
+		b.Clock.Advance(2 * time.Minute)
+		for i := range each {
+			ids = append(ids, b.receive(b.sign(b.bank.EventFor(b.paySilently(fmt.Sprintf("%d.00", 1000+i))))).ID)
+			b.post(ids[len(ids)-1])
+		}
+	}
+	b.svc = b.serviceWith(testenv.BankClient(t, b.bank, b.Clock, func(o *nomba.Options) {
+		o.URL, o.PostsPerSec, o.Timeout = b.bank.URL(), 4, 500*time.Millisecond
+	}))
+	b.confirmAll(ids)
+	b.untilConfirmed(len(ids))
+	require.NotContains(t, b.log.String(), "could not be read")
+	require.Less(t, b.bank.Calls(singleCall), len(ids)/2)
 }
 
 // newestFirst is a bank that shows its newest records first.
