@@ -233,7 +233,7 @@ func TestDeployedSums(t *testing.T) {
 		replicas[at(s, "spec", "scaleTargetRef", "name").(string)] = at(s, "spec", "maxReplicaCount").(int)
 	}
 	var processes, surge, calls, posts int
-	count := func(doc map[string]any, n int, asks, pays bool) {
+	count := func(doc map[string]any, n, ask int) {
 		own := map[string]int{}
 		for _, e := range orEmpty(at(doc, "spec", "template", "spec", "containers", "0", "env")) {
 			own[at(e, "name").(string)], err = strconv.Atoi(at(e, "value").(string))
@@ -246,33 +246,81 @@ func TestDeployedSums(t *testing.T) {
 			return common[name]
 		}
 		processes += n
-		if asks {
-			calls += n * value("AJO_PROVIDER_RATE")
-		}
-		if pays {
-			posts += n * value("AJO_PROVIDER_POST_RATE")
-		}
+		calls += ask * value("AJO_PROVIDER_RATE")
+		posts += ask * value("AJO_PROVIDER_POST_RATE")
 	}
+	reading := maxReconciling
 	for _, doc := range yamlDocs(t, "kubernetes/base/workers.yaml") {
 		if doc["kind"] == "Deployment" {
 			queue := at(doc, "spec", "selector", "matchLabels", "queue").(string)
-			// the others reach the bank's list at most
-			asks := slices.Contains([]string{"confirm", "settle", "expire"}, queue)
-			count(doc, replicas["ajo-worker-"+queue], asks, asks && queue != "confirm")
-			surge += (replicas["ajo-worker-"+queue] + 3) / 4 // a quarter, Kubernetes' default, rounded up
+			n := replicas["ajo-worker-"+queue]
+			ask := n
+			if !slices.Contains([]string{"confirm", "settle", "expire"}, queue) { // it asks only to reconcile
+				ask = min(n, reading)
+				reading -= ask
+			}
+			count(doc, n, ask)
+			surge += (n + 3) / 4 // a quarter, Kubernetes' default, rounded up
 		}
 	}
 	for _, doc := range yamlDocs(t, "kubernetes/base/api.yaml") {
 		if doc["kind"] == "HorizontalPodAutoscaler" {
-			count(yamlDocs(t, "kubernetes/base/api.yaml")[0], at(doc, "spec", "maxReplicas").(int), true, true)
+			n := at(doc, "spec", "maxReplicas").(int)
+			count(yamlDocs(t, "kubernetes/base/api.yaml")[0], n, n)
 		}
 	}
-	require.Equal(t, 23, processes, "settings.env and docs/operations.md have this number")
-	require.Equal(t, 276, processes*common["AJO_DATABASE_MAX_CONNS"], "settings.env and docs/operations.md have this number")
-	require.Equal(t, 360, (processes+surge)*common["AJO_DATABASE_MAX_CONNS"], "settings.env and docs/operations.md have this number")
-	require.Greater(t, at(yamlDocs(t, "postgres/patroni.yaml")[0], "bootstrap", "dcs", "postgresql", "parameters", "max_connections"), 360)
-	require.LessOrEqual(t, calls, 75)
-	require.LessOrEqual(t, posts, 15)
+	require.Equal(t, 21, processes, "settings.env and docs/operations.md have this number")
+	require.Equal(t, 252, processes*common["AJO_DATABASE_MAX_CONNS"], "settings.env and docs/operations.md have this number")
+	require.Equal(t, 336, (processes+surge)*common["AJO_DATABASE_MAX_CONNS"], "settings.env and docs/operations.md have this number")
+	require.Greater(t, at(yamlDocs(t, "postgres/patroni.yaml")[0], "bootstrap", "dcs", "postgresql", "parameters", "max_connections"), 336)
+	require.LessOrEqual(t, calls, bankCalls)
+	require.LessOrEqual(t, posts, bankPosts)
+}
+
+const (
+	// what the bank takes a second, and how much of it is POST calls
+	bankCalls, bankPosts = 75, 15
+	// maxReconciling is how many processes read the bank's list for a reconciliation at once,
+	// whatever their queues are: one for the last hours, and one for a day that is read once more.
+	maxReconciling = 2
+)
+
+// So it is with the processes of compose.yaml, and with those of systemd.
+func TestSharesOfOneMachine(t *testing.T) {
+	t.Parallel()
+	calls, posts := 0, 0
+	for name, s := range at(yamlDocs(t, "compose.yaml")[0], "services").(map[string]any) {
+		n := 1
+		switch name {
+		case "api", "worker-money":
+		case "worker-deliver": // the one that is scaled
+			n = maxReconciling
+		default:
+			continue
+		}
+		calls += n * at(s, "environment", "AJO_PROVIDER_RATE").(int)
+		posts += n * at(s, "environment", "AJO_PROVIDER_POST_RATE").(int)
+	}
+	require.Equal(t, []int{bankCalls, bankPosts}, []int{calls, posts}, "compose.yaml")
+
+	text, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	m := regexp.MustCompile(`printf 'AJO_PROVIDER_RATE=(\d+)\\nAJO_PROVIDER_POST_RATE=(\d+)\\n' >> /etc/ajo/(\S+)`).FindAllStringSubmatch(string(text), -1)
+	require.Len(t, m, 3)
+	calls, posts = 0, 0
+	for i, file := range []string{"ajo.env", "worker-confirm.env", "worker-settle.env"} {
+		require.Equal(t, file, m[i][3])
+		n := 1
+		if file == "ajo.env" { // the API, the worker of expire, and those that reconcile
+			n = 2 + maxReconciling
+		}
+		for sum, digits := range map[*int]string{&calls: m[i][1], &posts: m[i][2]} {
+			v, err := strconv.Atoi(digits)
+			require.NoError(t, err)
+			*sum += n * v
+		}
+	}
+	require.Equal(t, []int{bankCalls, bankPosts}, []int{calls, posts}, "systemd")
 }
 
 func orEmpty(v any) []any {
