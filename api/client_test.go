@@ -296,6 +296,24 @@ func TestClientErrors(t *testing.T) {
 	_, err = c.Settle(ctx, "nobody", client.Order{})
 	require.Equal(t, 400, client.Status(err))
 
+	// A conflict that ends by itself says when to come again, and one that stays does not.
+	keyed := client.NewAccount{ExternalRef: "keyed", Name: "Ada Obi"}
+	_, err = c.OpenAccount(ctx, keyed, client.IdempotencyKey("first"))
+	require.NoError(t, err)
+	w.Exec(`INSERT INTO idempotency_keys (tenant_id, key, request_hash, leased_until, created_at)
+		SELECT tenant_id, 'running', request_hash, $1, $1 FROM idempotency_keys WHERE key = 'first'`, w.Clock.Now().Add(time.Second))
+	_, err = c.OpenAccount(ctx, keyed, client.IdempotencyKey("running"))
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, 409, refused.Status)
+	require.True(t, refused.Retryable())
+	require.Equal(t, time.Second, refused.RetryAfter)
+	_, err = c.ExpireAccount(ctx, "keyed")
+	require.NoError(t, err)
+	_, err = c.OpenAccount(ctx, keyed)
+	require.ErrorAs(t, err, &refused)
+	require.Equal(t, 409, refused.Status)
+	require.False(t, refused.Retryable())
+
 	// What a server would read as another path is not sent.
 	for _, ref := range []string{"", ".", ".."} {
 		_, err = c.Balance(ctx, ref)

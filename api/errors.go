@@ -11,7 +11,9 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"ajo/internal/account"
 	"ajo/internal/errs"
+	"ajo/internal/idempotency"
 )
 
 // statusOf maps the kind of a refusal to its status (specification, "Errors").
@@ -60,8 +62,15 @@ func (e *edge) answer(c *fiber.Ctx, err error) error {
 		e.Log.LogAttrs(c.UserContext(), slog.LevelError, "request failed", slog.String("method", c.Method()),
 			slog.String("route", c.Route().Path), slog.Int("status", status), slog.String("error", err.Error()))
 	}
+	if errors.Is(err, account.ErrBusy) || errors.Is(err, idempotency.ErrRunning) {
+		c.Set(fiber.HeaderRetryAfter, runningRetry)
+	}
 	return c.Status(status).JSON(errorBody{text})
 }
+
+// runningRetry is when a request may be repeated that another one is in the way of, in seconds. It
+// tells these conflicts from those that stay.
+const runningRetry = "1"
 
 // connectionError answers input that never became a request: a body or header over the limit, bytes
 // that are not HTTP, a client that is too slow.

@@ -79,7 +79,7 @@ type Error struct {
 	Status int // of HTTP
 	// the API's text, for developers; it is not for end users, and not for telling errors apart
 	Message    string
-	RetryAfter time.Duration // with 429: how long to wait; else 0
+	RetryAfter time.Duration // how long to wait, where the API says so, as with 429; else 0
 	RequestID  string        // what the operator finds the request by
 }
 
@@ -87,10 +87,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the API answered %d: %s (request %s)", e.Status, e.Message, e.RequestID)
 }
 
-// Retryable reports whether the same call may go well later: over the limit, a bank that does not
-// answer, or the service's own trouble. What a POST has done before a 5xx is not known: repeat it
-// with the same [IdempotencyKey].
-func (e *Error) Retryable() bool { return e.Status == http.StatusTooManyRequests || e.Status >= 500 }
+// Retryable reports whether the same call may go well later: over the limit, another call for the
+// same thing that is still running, a bank that does not answer, or the service's own trouble. What
+// a POST has done before a 5xx is not known: repeat it with the same [IdempotencyKey].
+func (e *Error) Retryable() bool {
+	return e.Status == http.StatusTooManyRequests || e.Status >= 500 || e.Status == http.StatusConflict && e.RetryAfter > 0
+}
 
 // Status is the HTTP status of an error of this package; 0 when there was no answer, or no error.
 func Status(err error) int {

@@ -13,8 +13,9 @@ if (!key || !accountNumber) {
 const deadline = Date.now() + 5 * 60 * 1000;
 const sleep = (seconds) => new Promise((wake) => setTimeout(wake, seconds * 1000));
 
-// call makes a call, and makes it again while that is of use: over the limit (429), the service's or the bank's own trouble (5xx),
-// no answer. That is safe for what only reads, for opening an account, which its reference names, and with an Idempotency-Key.
+// call makes a call, and makes it again while that is of use: over the limit (429), an earlier call that is still running (409
+// with Retry-After), the service's or the bank's own trouble (5xx), no answer. That is safe for what only reads, for opening an
+// account, which its reference names, and with an Idempotency-Key.
 async function call(method, path, body, headers = {}) {
   for (;;) {
     let wait = 1;
@@ -28,7 +29,8 @@ async function call(method, path, body, headers = {}) {
       });
       if (response.ok) return await response.json();
       const { error } = await response.json().catch(() => ({ error: response.statusText }));
-      if (response.status !== 429 && response.status < 500) throw new Refused(`${response.status}: ${error}`);
+      const running = response.status === 409 && response.headers.has("Retry-After");
+      if (response.status !== 429 && response.status < 500 && !running) throw new Refused(`${response.status}: ${error}`);
       wait = Number(response.headers.get("Retry-After")) || wait;
     } catch (error) {
       if (error instanceof Refused) throw error;

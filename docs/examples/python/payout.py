@@ -31,8 +31,9 @@ opener = urllib.request.build_opener(NoRedirects)
 
 
 def call(method, path, body=None, headers=None):
-    """Makes a call, and makes it again while that is of use: over the limit (429), the service's or the bank's own trouble (5xx),
-    no answer. That is safe for what only reads, for opening an account, which its reference names, and with an Idempotency-Key."""
+    """Makes a call, and makes it again while that is of use: over the limit (429), an earlier call that is still running
+    (409 with Retry-After), the service's or the bank's own trouble (5xx), no answer. That is safe for what only reads, for opening an
+    account, which its reference names, and with an Idempotency-Key."""
     data = None if body is None else json.dumps(body).encode()
     all_headers = {"X-API-Key": KEY, **({"Content-Type": "application/json"} if data else {}), **(headers or {})}
     while True:
@@ -42,7 +43,8 @@ def call(method, path, body=None, headers=None):
             with opener.open(request, timeout=30) as response:
                 return json.load(response)
         except urllib.error.HTTPError as error:
-            if error.code != 429 and error.code < 500:
+            running = error.code == 409 and "Retry-After" in error.headers
+            if error.code != 429 and error.code < 500 and not running:
                 raise Refused(f"{error.code}: {error.read().decode()}") from None
             wait = int(error.headers.get("Retry-After") or wait)
         except (OSError, http.client.HTTPException):
