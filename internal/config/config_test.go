@@ -60,7 +60,8 @@ func TestRefusals(t *testing.T) {
 		"AJO_ENV": "prod", "AJO_PROVIDER_URL": "bank.example", "AJO_DELIVERY_DELAYS": "2m,x", "AJO_CONFIRM_DELAYS": "0s", "AJO_SETTLE_DELAYS": "-1s",
 		"AJO_CONFIRM_MISSES": "0", "AJO_CONFIRM_MIN_AGE": "-1s", "AJO_CONFIRM_DEADLINE": "0s", "AJO_SWEEP_EVERY": "1ms", "AJO_CALLBACK_ALLOW": "10.0.0.0/99",
 		"AJO_DATABASE_MAX_CONNS": "1", "AJO_SETTLE_PROVISIONAL": "perhaps", "AJO_SETTLE_RECHECKS": "0s", "AJO_SETTLE_LEASE": "2s", "LOG_FORMAT": "xml", "AJO_TRUSTED_PROXIES": "everyone",
-		"AJO_IDENTITY_URL": "https://nin.example",
+		"AJO_IDENTITY_URL": "https://nin.example", "AJO_PROVIDER_SIGNATURE_HEADER": "bank-signature:", "AJO_PROVIDER_TIMESTAMP_HEADER": "Provider-Signature",
+		"AJO_PROVIDER_RATE": "0", "AJO_PROVIDER_POST_RATE": "-2", "AJO_PROVIDER_RECIPIENT_RATE": "0",
 	} {
 		env := good()
 		env[setting] = bad

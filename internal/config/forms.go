@@ -9,10 +9,14 @@ import (
 	"net/url"
 	"reflect"
 	"regexp"
+	"strings"
 	"time"
 
 	"ajo/internal/partition"
 )
+
+// headerForm is a name of an HTTP header: without the colon that stands behind it.
+var headerForm = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
 var rateForm = regexp.MustCompile(`^[1-9][0-9]*-[SMHDsmhd]$`)
 
@@ -26,6 +30,20 @@ func (c *Config) checkForms() (bad []error) {
 	for name, limit := range map[string]string{"AJO_RATE_LIMIT": c.RateLimit, "AJO_RATE_LIMIT_OPEN": c.RateLimitOpen} {
 		if !rateForm.MatchString(limit) {
 			bad = append(bad, fmt.Errorf("%s must be a count and a period (S, M, H or D), such as 600-M", name))
+		}
+	}
+	// With another header than the bank's, each of its events would be answered 200 and not believed.
+	for name, header := range map[string]string{"AJO_PROVIDER_SIGNATURE_HEADER": c.ProviderSignatureHeader, "AJO_PROVIDER_TIMESTAMP_HEADER": c.ProviderTimestampHeader} {
+		if !headerForm.MatchString(header) {
+			bad = append(bad, fmt.Errorf("%s must be the name of an HTTP header, such as provider-signature", name))
+		}
+	}
+	if strings.EqualFold(c.ProviderSignatureHeader, c.ProviderTimestampHeader) {
+		bad = append(bad, errors.New("AJO_PROVIDER_SIGNATURE_HEADER and AJO_PROVIDER_TIMESTAMP_HEADER must be two headers"))
+	}
+	for name, rate := range map[string]int{"AJO_PROVIDER_RATE": c.ProviderRate, "AJO_PROVIDER_POST_RATE": c.ProviderPostRate, "AJO_PROVIDER_RECIPIENT_RATE": c.ProviderRecipientRate} {
+		if rate == 0 || rate < -1 {
+			bad = append(bad, fmt.Errorf("%s must be above zero, or -1 for no limit", name))
 		}
 	}
 	if _, err := mail.ParseAddress(c.MailFrom); err != nil {
