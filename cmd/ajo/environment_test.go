@@ -131,3 +131,17 @@ func TestCommandsLogInOneFormat(t *testing.T) {
 		}
 	}
 }
+
+// On a server only root may read the settings: the audit log names who became root.
+func TestWhoRunsACommand(t *testing.T) {
+	t.Setenv("SUDO_USER", "")
+	plain := osUser()
+	require.NotEmpty(t, plain)
+	t.Setenv("SUDO_USER", plain)
+	require.Equal(t, plain, osUser())
+	t.Setenv("SUDO_USER", "ada")
+	f := changeFlags{reason: "ticket 4711"}
+	by, err := f.by()
+	require.NoError(t, err)
+	require.Equal(t, "cli:"+plain+" (sudo ada)", by.Actor)
+}

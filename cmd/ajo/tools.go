@@ -63,13 +63,17 @@ func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.
 	return fn(cmd.Context(), tools)
 }
 
-// osUser is the name of the user that runs this process, or its number where it has no name.
+// osUser is the name of the user that runs this process, or its number where it has no name. Behind
+// it stands who became that user by sudo: on a server, all who may read the settings are root.
 func osUser() string {
-	u, err := user.Current()
-	if err != nil {
-		return "uid-" + strconv.Itoa(os.Getuid())
+	name := "uid-" + strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
 	}
-	return u.Username
+	if by := os.Getenv("SUDO_USER"); by != "" && by != name {
+		return name + " (sudo " + by + ")"
+	}
+	return name
 }
 
 // isTerminal reports whether a person may be at the other end of r. /dev/null is a character device
