@@ -51,6 +51,7 @@ func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.
 		return err
 	}
 	// these may be unset, have a default for the roles alone, or are checked where they are used
+	cfg.Env = t.getenv("AJO_ENV")
 	cfg.DatabaseURL, cfg.RedisURL = secret.Redact(t.getenv("AJO_DATABASE_URL")), secret.Redact(t.getenv("AJO_REDIS_URL"))
 	cfg.EncryptionKeys, cfg.MailDir = secret.Redact(t.getenv("AJO_ENCRYPTION_KEYS")), t.getenv("AJO_MAIL_DIR")
 	cfg.ProviderURL, cfg.ProviderAccountID = t.getenv("AJO_PROVIDER_URL"), t.getenv("AJO_PROVIDER_ACCOUNT_ID")

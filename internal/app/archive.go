@@ -15,7 +15,7 @@ func archiveOf(cfg config.Config, pool *pg.Pool, c clock.Clock, log *slog.Logger
 	o := archive.Options{Pool: pool, Clock: c, Log: log, KeepEvents: cfg.KeepEvents, KeepDeliveries: cfg.KeepDeliveries}
 	switch {
 	case cfg.ArchiveDir != "":
-		o.Store = archive.Folder{Dir: cfg.ArchiveDir}
+		o.Store = archive.Folder{Dir: cfg.ArchiveDir, Lasting: cfg.Production()}
 	case cfg.ArchiveS3Endpoint != "":
 		s, err := archive.OpenS3(archive.S3{
 			Endpoint: cfg.ArchiveS3Endpoint, Region: cfg.ArchiveS3Region, Bucket: cfg.ArchiveS3Bucket, Prefix: cfg.ArchiveS3Prefix,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ajo/api"
+	"ajo/internal/archive"
 	"ajo/internal/config"
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
@@ -153,6 +154,9 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 	archived, err := archiveOf(cfg, c.pool, &c.clock, log)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Production() && cfg.ArchiveDir != "" && archive.InMemory(cfg.ArchiveDir) {
+		return nil, fmt.Errorf("AJO_ARCHIVE_DIR: %w", archive.ErrInMemory)
 	}
 	deliveries := c.webhooks(tasks.Concurrency(tasks.Deliver, queues))
 	tenants, err := c.tenants()

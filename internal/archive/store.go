@@ -28,8 +28,14 @@ type Store interface {
 // ErrNoObject says that the store has no object of the name.
 var ErrNoObject = errors.New("the store has no such object")
 
+// ErrInMemory refuses to keep the only copy of a partition where a restart loses it.
+var ErrInMemory = errors.New("the folder is in memory (tmpfs), and a restart loses what is there: name one on a disk that all workers share, or an S3-compatible store")
+
 // Folder is a store in a folder. Workers on several machines need the same folder.
-type Folder struct{ Dir string }
+type Folder struct {
+	Dir     string
+	Lasting bool // refuse to write to a folder in memory: [ErrInMemory]
+}
 
 func (f Folder) String() string { return f.Dir }
 
@@ -38,6 +44,9 @@ const unfinished = ".part"
 
 // Put writes to a file beside the object and renames it, after both are on the disk.
 func (f Folder) Put(ctx context.Context, name string, r io.Reader) (err error) {
+	if f.Lasting && InMemory(f.Dir) {
+		return ErrInMemory
+	}
 	path := f.path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
