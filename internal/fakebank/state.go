@@ -17,10 +17,12 @@ import (
 // saveEvery is how often a state file is written while there are changes.
 const saveEvery = time.Second
 
-// stateFile is what a bank keeps across runs. Money is decimal text; the wallet may be negative.
+// stateFile is what a bank keeps across runs. Money is decimal text; the wallet may be negative. The
+// place in the row of account numbers is not kept: each run begins at another one, so that a number
+// that was issued after the file was last written, before the process died, is not issued again.
+// The service has its account, and would refuse the number for another.
 type stateFile struct {
 	Wallet       string            `json:"wallet"`
-	Serial       int               `json:"serial"`
 	Accounts     []Account         `json:"accounts"`
 	Transactions []Transaction     `json:"transactions"`
 	Payouts      []Payout          `json:"payouts"`
@@ -68,7 +70,7 @@ func (b *Bank) save() error {
 // state copies what is to be kept.
 func (b *Bank) state() stateFile {
 	b.books.mu.RLock()
-	s := stateFile{Wallet: b.books.wallet.String(), Serial: b.books.serial, People: maps.Clone(b.books.people)}
+	s := stateFile{Wallet: b.books.wallet.String(), People: maps.Clone(b.books.people)}
 	for _, a := range b.books.opened {
 		s.Accounts = append(s.Accounts, *a)
 	}
@@ -110,7 +112,6 @@ func (b *Bank) load() error {
 	if err := k.wallet.Scan(s.Wallet); err != nil {
 		return fmt.Errorf("fakebank: state file %s: %w", b.opt.StateFile, err)
 	}
-	k.serial = s.Serial
 	maps.Copy(k.people, s.People)
 	for i := range s.Accounts {
 		k.open(&s.Accounts[i])

@@ -65,6 +65,25 @@ func TestStateIsWrittenWhileRunning(t *testing.T) {
 	})
 }
 
+// A bank that died after it had opened an account, and before it had written that down, does not
+// issue its number again: the service has that account.
+func TestNumbersAfterADeathAreOthers(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "bank.json")
+	one := run(t, fakebank.Options{StateFile: file}, clock.NewFake(start))
+	one.open()
+	require.NoError(t, one.Close())
+	two := run(t, fakebank.Options{StateFile: file}, clock.NewFake(start))
+	before, err := os.ReadFile(file)
+	require.NoError(t, err)
+	opened := two.do("POST", "/v1/accounts/virtual", `{"accountRef":"0000000000000002","accountName":"Halima Stores"}`)
+	require.NoError(t, two.Close())
+	require.NoError(t, os.WriteFile(file, before, 0o600))
+	three := run(t, fakebank.Options{StateFile: file}, clock.NewFake(start))
+	other := three.do("POST", "/v1/accounts/virtual", `{"accountRef":"0000000000000003","accountName":"Halima Stores"}`)
+	require.NotEqual(t, opened.get("data", "bankAccountNumber"), other.get("data", "bankAccountNumber"))
+}
+
 func TestBadStateIsAnErrorAndIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "bank.json")
