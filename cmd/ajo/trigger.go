@@ -14,6 +14,7 @@ import (
 	"ajo/api/client"
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
+	"ajo/internal/secret"
 )
 
 // defaultAPI is where `ajo dev` and `ajo api` listen unless they are told otherwise.
@@ -103,6 +104,9 @@ func (t trigger) payee(ctx context.Context, bank fakebank.Remote) (payee, error)
 	switch {
 	case t.nuban != "":
 		return payee{number: t.nuban}, nil
+	case strings.HasPrefix(t.key, string(secret.TestKey)):
+		// its accounts are at another bank, where these numbers may be others'
+		return payee{}, errors.New("the key in AJO_API_KEY is of test mode, whose accounts are not at this bank: call POST /v1/test/payments with it")
 	case t.key != "":
 		return t.own(ctx)
 	case t.account != "":

@@ -124,9 +124,11 @@ func TestTriggerPaymentRefuses(t *testing.T) {
 		_, err := b.trigger(args...)
 		require.ErrorContains(t, err, want)
 	}
+	_, err := b.triggerWith(map[string]string{"AJO_API_KEY": "ajo_test_key"}, "--account", "customer-1")
+	require.ErrorContains(t, err, "POST /v1/test/payments")
 	require.Len(t, b.bank.Transactions(), before)
 	require.NoError(t, b.bank.Close())
-	_, err := b.trigger()
+	_, err = b.trigger()
 	require.ErrorContains(t, err, "connection refused")
 }
 
