@@ -25,7 +25,8 @@ import (
 //
 // While a recall is open, what the parties still have of their parts is held. If the bank takes the
 // payment back, they return what they still have. The account bears the rest, as for any money that
-// has moved on. If the payment is posted again, what a party kept counts towards its new share.
+// has moved on. If the payment is posted again, what a party kept counts towards its new share:
+// from then on it is a part of the payment, and another recall holds it and takes it back.
 
 // Split says how a payment is split, in the order of its shares.
 type Split struct {
@@ -72,11 +73,14 @@ func (s *Split) Parts(whole money.Amount) (parts []money.Amount, own money.Amoun
 // splitNarration is the narration of a part, which names the payment.
 func splitNarration(payment uuid.UUID) string { return "Split of payment " + payment.String() }
 
-// lockPartiesSQL names the accounts of payments, and of the parties of those with a split.
+// lockPartiesSQL names the accounts of payments, and of the parties of those with a split: also of
+// those that may have kept a part of it when it was posted before.
 const lockPartiesSQL = `
 		SELECT account_id FROM ledger_entries e WHERE transaction_group_id = ANY($1)
 		UNION SELECT (s ->> 'accountId')::uuid FROM ledger_entries e CROSS JOIN LATERAL jsonb_array_elements(e.split -> 'shares') AS s
-		WHERE transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE true END`
+		WHERE transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE true END
+		UNION SELECT p.account_id FROM ledger_entries e JOIN split_parts p ON p.entry_id = ANY(payment_entries(e))
+		WHERE e.transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE e.status <> 'provisional' END`
 
 // LockSplits locks the balances of the payments' accounts, of the parties of their splits and of
 // other accounts together, in the order of their ids. Call it before moving payments that may have
@@ -88,7 +92,7 @@ func LockSplits(ctx context.Context, tx pg.Tx, payments []uuid.UUID, others ...u
 // partsHeldSQL names the accounts of payments, and of the parties of those that were shared out.
 const partsHeldSQL = `
 		SELECT account_id FROM ledger_entries e WHERE transaction_group_id = ANY($1)
-		UNION SELECT p.account_id FROM ledger_entries e JOIN split_parts p ON p.entry_id = ANY(ARRAY[e.id])
+		UNION SELECT p.account_id FROM ledger_entries e JOIN split_parts p ON p.entry_id = ANY(payment_entries(e))
 		WHERE e.transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE true END`
 
 // lockNamed locks the balances of the accounts that a statement names for payments, and of others.
@@ -116,20 +120,27 @@ func Parties(split *string) (accounts []uuid.UUID, err error) {
 	return accounts, nil
 }
 
-// part is a row of split_parts.
+// part is a row of split_parts of another account than the payment's.
 type part struct {
+	Of        uuid.UUID // the payment's credit, or an earlier one of the same payment
 	Account   uuid.UUID
 	Amount    money.Amount
-	Group     *uuid.UUID // of its two entries; nil: the account's own
+	Group     uuid.UUID // of its two entries
 	TakenBack money.Amount
-	Credit    *uuid.UUID // the party's entry
+	Credit    uuid.UUID // the party's entry
 }
 
-const partsSQL = `
-		SELECT p.account_id, p.amount, p.group_id, p.taken_back, e.id FROM split_parts p LEFT JOIN ledger_entries e ON e.transaction_group_id = ANY(ARRAY[p.group_id])
-			AND CASE e.direction WHEN 'credit' THEN true ELSE false END
-		WHERE p.entry_id = $1 ORDER BY p.account_id`
+// has is what the party has not returned of its part.
+func (p *part) has() money.Amount { return p.Amount.Sub(p.TakenBack) }
 
+const partsSQL = `
+		SELECT p.entry_id, p.account_id, p.amount, p.group_id, p.taken_back, e.id
+		FROM ledger_entries c JOIN split_parts p ON p.entry_id = ANY(payment_entries(c)) AND p.group_id IS NOT NULL
+		JOIN ledger_entries e ON e.transaction_group_id = ANY(ARRAY[p.group_id]) AND CASE e.direction WHEN 'credit' THEN true ELSE false END
+		WHERE c.id = $1 ORDER BY p.account_id, p.entry_id`
+
+// readParts reads the parties' parts of a payment's credit, and what they may have kept of earlier
+// credits of the same payment, which the bank took back before it was posted again.
 func readParts(ctx context.Context, q pg.Querier, entry uuid.UUID) ([]part, error) {
 	return pg.Collect(ctx, q, pgx.RowToStructByPos[part], partsSQL, entry)
 }
@@ -137,9 +148,7 @@ func readParts(ctx context.Context, q pg.Querier, entry uuid.UUID) ([]part, erro
 // passedOn is what other accounts got of a payment and have not returned.
 func passedOn(parts []part) (sum money.Amount) {
 	for _, p := range parts {
-		if p.Group != nil {
-			sum = sum.Add(p.Amount).Sub(p.TakenBack)
-		}
+		sum = sum.Add(p.has())
 	}
 	return sum
 }
@@ -317,10 +326,7 @@ func takeBack(ctx context.Context, tx pg.Tx, now time.Time, e *stored) error {
 		accounts = append(accounts, p.Account)
 	}
 	for _, p := range parts {
-		if p.Group == nil {
-			continue
-		}
-		if err := SetPolicyHold(ctx, tx, now, PolicyHold{AccountID: p.Account, EntryID: *p.Credit}); err != nil {
+		if err := SetPolicyHold(ctx, tx, now, PolicyHold{AccountID: p.Account, EntryID: p.Credit}); err != nil {
 			return err
 		}
 		b, err := lockTotals(ctx, tx, accounts)
@@ -331,21 +337,25 @@ func takeBack(ctx context.Context, tx pg.Tx, now time.Time, e *stored) error {
 		if err := tx.QueryRow(ctx, availableSQL, p.Account, now).Scan(&available); err != nil {
 			return err
 		}
-		take := p.Amount
+		take := p.has()
 		if take.Cmp(available) > 0 {
 			take = available
 		}
 		if !take.IsPositive() {
 			continue
 		}
-		rows, err := b.between(p.Account, e.AccountID, take, GroupOf(KindSplit, "", *p.Group), givenBack+splitNarration(e.TransactionGroupID), now)
+		var again SystemAccount // an earlier recall may have taken back some of it
+		if p.Of != e.ID {
+			again = SystemAccount(e.ID.String())
+		}
+		rows, err := b.between(p.Account, e.AccountID, take, GroupOf(KindSplit, again, p.Group), givenBack+splitNarration(e.TransactionGroupID), now)
 		if err != nil {
 			return err
 		}
 		if _, err := write(ctx, tx, new(pgx.Batch), b, rows); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE split_parts SET taken_back = $3 WHERE entry_id = $1 AND account_id = $2`, e.ID, p.Account, take); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE split_parts SET taken_back = taken_back + $3 WHERE entry_id = $1 AND account_id = $2`, p.Of, p.Account, take); err != nil {
 			return err
 		}
 	}
@@ -355,7 +365,7 @@ func takeBack(ctx context.Context, tx pg.Tx, now time.Time, e *stored) error {
 // holdParts holds what the parties of a recalled payment still have of it, and returns what they
 // had received.
 func holdParts(ctx context.Context, tx pg.Tx, now time.Time, e *stored) (passed money.Amount, err error) {
-	if e.Split == nil {
+	if e.Split == nil || e.Status != Confirmed {
 		return passed, nil
 	}
 	parts, err := readParts(ctx, tx, e.ID)
@@ -363,21 +373,18 @@ func holdParts(ctx context.Context, tx pg.Tx, now time.Time, e *stored) (passed 
 		return passed, err
 	}
 	for _, p := range parts {
-		if p.Group == nil {
-			continue
-		}
 		var available money.Amount
 		if err := tx.QueryRow(ctx, availableSQL, p.Account, now).Scan(&available); err != nil {
 			return passed, err
 		}
-		if p.Amount.Cmp(available) < 0 {
-			available = p.Amount
+		if p.has().Cmp(available) < 0 {
+			available = p.has()
 		}
 		if !available.IsPositive() {
 			continue
 		}
 		if err := SetPolicyHold(ctx, tx, now, PolicyHold{
-			AccountID: p.Account, EntryID: *p.Credit, Amount: available, Policy: Policy{Source: HeldByRecall, Reason: "the bank may have taken back the payment that it is a part of"},
+			AccountID: p.Account, EntryID: p.Credit, Amount: available, Policy: Policy{Source: HeldByRecall, Reason: "the bank may have taken back the payment that it is a part of"},
 		}); err != nil {
 			return passed, err
 		}
@@ -389,7 +396,7 @@ func holdParts(ctx context.Context, tx pg.Tx, now time.Time, e *stored) (passed 
 // ([LockSplits]).
 func ReleaseParts(ctx context.Context, tx pg.Tx, now time.Time, payments []uuid.UUID) error {
 	held, err := pg.Collect(ctx, tx, pgx.RowToStructByPos[struct{ Account, Entry uuid.UUID }], `
-		SELECT h.account_id, h.entry_id FROM ledger_entries e JOIN split_parts p ON p.entry_id = ANY(ARRAY[e.id])
+		SELECT h.account_id, h.entry_id FROM ledger_entries e JOIN split_parts p ON p.entry_id = ANY(payment_entries(e))
 		JOIN ledger_entries c ON c.transaction_group_id = ANY(ARRAY[p.group_id]) AND CASE c.direction WHEN 'credit' THEN true ELSE false END
 		JOIN holds h ON h.entry_id = ANY(ARRAY[c.id]) AND h.status = 'open'
 		WHERE e.transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE true END ORDER BY h.account_id`, payments)

@@ -53,7 +53,7 @@ func Kept(now string) string {
 func recalledTwice(provisional string) string {
 	return `CASE WHEN coalesce(b.recall_held, 0) = 0 THEN 0 ELSE (
 			SELECT coalesce(sum(CASE WHEN e.status = 'provisional' AND NOT (` + provisional + `) THEN r.held
-				ELSE coalesce((SELECT h.amount FROM holds h WHERE h.entry_id = ANY(ARRAY[e.id]) AND h.status = 'open'), 0) END), 0)
+				ELSE coalesce((SELECT least(h.amount, r.held) FROM holds h WHERE h.entry_id = ANY(ARRAY[e.id]) AND h.status = 'open'), 0) END), 0)
 			FROM recalls r JOIN ledger_entries e ON e.transaction_group_id = ANY(ARRAY[r.event_id]) AND CASE e.direction WHEN 'credit' THEN e.reversal_of IS NULL ELSE false END
 			WHERE r.account_id = ANY(ARRAY[b.account_id]) AND r.held > 0) END`
 }

@@ -196,10 +196,10 @@ CREATE TABLE split_parts (
     taken_back naira NOT NULL DEFAULT 0 CHECK (taken_back BETWEEN 0 AND amount),
     PRIMARY KEY (entry_id, account_id)
 );
-COMMENT ON TABLE split_parts IS 'The parts that a confirmed payment was shared out in; together they are what it brought. Only taken_back ever changes, once.';
+COMMENT ON TABLE split_parts IS 'The parts that a confirmed payment was shared out in; together they are what it brought. Only taken_back ever changes, and only grows.';
 COMMENT ON COLUMN split_parts.entry_id IS 'the payment''s credit';
 COMMENT ON COLUMN split_parts.group_id IS 'of the two entries that moved the part; NULL: the account''s own';
-COMMENT ON COLUMN split_parts.taken_back IS 'of a payment that the bank took back: what the party had of it';
+COMMENT ON COLUMN split_parts.taken_back IS 'of a payment that the bank took back, maybe more than once: what the party has returned of it';
 
 -- A posting looks whether its tenant has a row here: the table is as small as they are few.
 CREATE TABLE tier_limits (
@@ -432,7 +432,7 @@ CREATE TRIGGER holds_fixed AFTER UPDATE ON holds FOR EACH ROW
         IS DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.amount, NEW.reason, NEW.source, NEW.entry_id, NEW.created_at, NEW.until)) EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER split_parts_kept BEFORE DELETE ON split_parts FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER split_parts_fixed AFTER UPDATE ON split_parts FOR EACH ROW
-    WHEN ((OLD.entry_id, OLD.account_id, OLD.amount, OLD.group_id) IS DISTINCT FROM (NEW.entry_id, NEW.account_id, NEW.amount, NEW.group_id) OR OLD.taken_back <> 0)
+    WHEN ((OLD.entry_id, OLD.account_id, OLD.amount, OLD.group_id) IS DISTINCT FROM (NEW.entry_id, NEW.account_id, NEW.amount, NEW.group_id) OR NEW.taken_back < OLD.taken_back)
     EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER holds_kept BEFORE DELETE ON holds FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_balances_kept BEFORE DELETE ON ledger_balances FOR EACH ROW EXECUTE FUNCTION refuse_change();

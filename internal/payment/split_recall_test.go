@@ -1,0 +1,76 @@
+package payment_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/account"
+	"ajo/internal/audit"
+	"ajo/internal/idempotency"
+)
+
+// What a party had spent when the bank took the payment back counts towards its share of the
+// payment that is posted again. Another recall holds it, where the party has money by then, and
+// takes it back or ends the hold.
+func TestSecondRecallOfASplit(t *testing.T) {
+	by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
+	for _, spent := range []string{"500.00", "400.00"} {
+		for _, taken := range []bool{true, false} {
+			t.Run(fmt.Sprint("spent ", spent, " taken ", taken), func(t *testing.T) {
+				b := setupSplit(t)
+				moves := func(from, to string) {
+					_, _, err := b.accounts.Transfer(b.ctx, b.tenant, from, account.BookOrder{ToAccountRef: to, Amount: spent}, idempotency.Request{})
+					require.NoError(t, err)
+				}
+				id, txn := b.confirmedPayment("5000.00")
+				moves("partner", "customer-1")
+				require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
+				b.taken(txn, "REFUND")
+				b.toTheEnd(id, 10)
+				b.has("0.00", "0.00", "0.00")
+				b.taken(txn, "SUCCESS")
+				again, err := b.svc.RestoreReversed(b.ctx, id, by)
+				require.NoError(t, err)
+				b.toTheEnd(again.Replacement, 10)
+				moves("customer-1", "partner")
+				b.has("3977.50", "497.50", "500.00")
+
+				require.Equal(t, again.Replacement, b.receive(b.reversal(txn)).Recalled)
+				b.has("0.00 of 3977.50", "0.00 of 497.50", "0.00 of 500.00")
+				if !taken {
+					b.toTheEnd(again.Replacement, 10)
+					b.has("3977.50", "497.50", "500.00")
+					return
+				}
+				b.taken(txn, "REFUND")
+				b.toTheEnd(again.Replacement, 10)
+				b.has("0.00", "0.00", "0.00")
+			})
+		}
+	}
+}
+
+// If a policy holds all of a payment that is posted again, a recall of it holds less than that,
+// since a party has kept a part. Nothing of what the policy holds may leave meanwhile.
+func TestSecondRecallOfASplitThatIsHeld(t *testing.T) {
+	by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
+	b := setupSplit(t)
+	id, txn := b.confirmedPayment("5000.00")
+	_, _, err := b.accounts.Transfer(b.ctx, b.tenant, "partner", account.BookOrder{ToAccountRef: "customer-1", Amount: "500.00"}, idempotency.Request{})
+	require.NoError(t, err)
+	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
+	b.taken(txn, "REFUND")
+	b.toTheEnd(id, 10)
+	_, err = b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: account.Hold}})
+	require.NoError(t, err)
+	again, err := b.svc.Correct(b.ctx, id, sums("4999.00", "25.00"), by)
+	require.NoError(t, err)
+	b.has("0.00 of 4974.00", "0.00", "0.00")
+	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, again.Replacement, by))
+	b.has("0.00 of 4974.00", "0.00", "0.00")
+	_, err = b.svc.ReverseRecalled(b.ctx, again.Replacement, by)
+	require.NoError(t, err)
+	b.has("0.00", "0.00", "0.00")
+}
