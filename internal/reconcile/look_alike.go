@@ -32,9 +32,9 @@ type posting struct {
 // alike is a payment in the books that another one may repeat.
 type alike struct {
 	payment.LookAlike
-	at          time.Time
-	sameSession bool
-	reversed    bool // it is in no balance
+	at       time.Time
+	same     bool // session id, sum and, as far as both name one, account
+	reversed bool // it is in no balance
 }
 
 // likeness is a payment in lookAlikesSQL.
@@ -109,9 +109,13 @@ func (s *Service) lookAlikes(ctx context.Context, list []posting, note func(i in
 			for _, i := range places[k] {
 				m := rows[i]
 				both := m.Session != "" && e.Session != ""
-				if o.sameSession = both && m.Session == e.Session; both && !o.sameSession || o.TxnRef == list[i].t.ID || o.at.Sub(list[i].t.Time).Abs() > payment.AlikeWithin {
+				if both && m.Session != e.Session || o.TxnRef == list[i].t.ID || o.at.Sub(list[i].t.Time).Abs() > payment.AlikeWithin {
 					continue
 				}
+				// A bank may give all transfers between its own accounts one session id. Where the
+				// list has two of them, another sum or account tells them apart.
+				elsewhere := m.Number != "" && e.Number != "" && m.Number != e.Number
+				o.same = both && m.Amount.Equal(e.Amount) && !elsewhere
 				note(i, o)
 			}
 		}
@@ -223,7 +227,7 @@ func (r *comparison) twins(ctx context.Context, list []posting) ([]*alike, error
 		return r.lookAlikes(ctx, list, func(i int, o alike) {
 			switch {
 			case twins[i] != nil:
-			case o.sameSession:
+			case o.same:
 				twins[i] = &o
 			case r.isSeen(o.TxnRef) && r.isSeen(list[i].t.ID):
 			case len(unseen[i]) == maxCandidates:

@@ -208,6 +208,40 @@ func TestSessionIDsTellEqualPaymentsApart(t *testing.T) {
 	require.True(t, b.receive(b.hook(y)).Duplicate)
 }
 
+// A session id that the bank gives to several payments, as it may to all between its own accounts,
+// makes them alike. Where its list has each of them, another sum or account tells them apart.
+func TestOneSessionIDOfSeveralPayments(t *testing.T) {
+	t.Parallel()
+	for name, byEvent := range map[string]bool{"the list brings all": false, "an event brings one": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			other := b.Account(b.tenant, "other")
+			b.OpenAtBank(b.bank, other)
+			same := func(txn fakebank.Transaction) fakebank.Transaction {
+				b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.SessionID = strings.Repeat("0", 30) })
+				txn.SessionID = strings.Repeat("0", 30)
+				return txn
+			}
+			first := same(b.paySilently("5000.00"))
+			same(b.paySilently("3000.00"))
+			same(testenv.PaySilently(t, b.bank, other, "5000.00"))
+			if byEvent {
+				b.post(b.receive(b.hook(first)).ID)
+			}
+			b.postAll(b.lastHour().ToPost)
+			require.Equal(t, "12940.00", testenv.Value[money.Amount](b.Env, `SELECT sum(balance) FROM ledger_balances`).String())
+			require.Empty(t, b.lastHour().Exceptions)
+
+			twin := same(b.paySilently("3000.00"))
+			r := b.lastHour()
+			require.Equal(t, 1, r.Counts[reconcile.LookAlike], "the same sum to the same account")
+			require.Contains(t, said(r)[twin.ID], "look_alike")
+			b.recalls() // the invariants hold
+		})
+	}
+}
+
 // What looked alike and is another payment is posted by an operator's word.
 func TestRepostOfALookAlike(t *testing.T) {
 	t.Parallel()
