@@ -13,9 +13,9 @@ import (
 
 // leftSQL reads, of the payment that an event has brought, by whichever credit: what has left by
 // its refunds, what was released of the holds of its account's policy, and whether that was the end
-// of the last one (of credits of the same sum). A refund takes its sum and, at most as expected,
-// its fee. A refund by policy that has left as a whole takes all that was held (package transfer,
-// policy.go).
+// of the last one (of credits of the same sum), or the policy accepted it. A refund takes its sum
+// and, at most as expected, its fee. A refund by policy that has left as a whole takes all that was
+// held (package transfer, policy.go).
 const leftSQL = `
 	SELECT coalesce((
 			SELECT sum(CASE WHEN t.by_policy AND r.gone >= t.amount THEN t.amount + r.reserved
@@ -25,6 +25,7 @@ const leftSQL = `
 					coalesce((SELECT f.amount FROM ledger_entries f WHERE f.transaction_group_id = event_key('fee::' || t.id) AND f.reversal_of IS NULL), 0) AS reserved) r
 			WHERE t.refund_of = ANY(p.entries)), 0),
 		coalesce(sum(h.amount) FILTER (WHERE h.released), 0), coalesce((array_agg(h.released ORDER BY h.id DESC))[1], false)
+			OR (SELECT e.policy IS NULL FROM inbound_events e WHERE e.id = $1), (SELECT e.amount = $2 FROM inbound_events e WHERE e.id = $1)
 	FROM (SELECT l.tenant_id, l.account_id, l.amount, payment_entries(l) AS entries FROM ledger_entries l
 		WHERE l.transaction_group_id = $1 AND l.direction = 'credit' AND l.reversal_of IS NULL) p
 	LEFT JOIN LATERAL (
@@ -34,17 +35,19 @@ const leftSQL = `
 	GROUP BY p.entries`
 
 // readLeft reads what is left of the payment that an event has brought, and that e posts again.
-// What was released stays released if the payment is posted again as it was. The account's balance
-// is locked, so that no refund of the payment ends before this is posted.
+// What was accepted or released stays so if the payer's sum is the same, which is all that a policy
+// judges: the account may expect another one by now. A part that was released stays so if the
+// payment is posted again as it was. The account's balance is locked, so that no refund of the
+// payment ends before this is posted.
 func (e *posting) readLeft(ctx context.Context, tx pg.Tx, was uuid.UUID, same bool) error {
 	if err := ledger.LockBalances(ctx, tx, []uuid.UUID{e.target.ID}); err != nil {
 		return err
 	}
-	var all bool
-	if err := tx.QueryRow(ctx, leftSQL, was).Scan(&e.gone, &e.released, &all); err != nil {
+	var all, sameGross bool
+	if err := tx.QueryRow(ctx, leftSQL, was, e.Amount).Scan(&e.gone, &e.released, &all, &sameGross); err != nil {
 		return err
 	}
-	if all && same {
+	if all && sameGross {
 		e.action, e.result.Policy = account.Accept, nil
 	}
 	if all || !same {

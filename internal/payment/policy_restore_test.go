@@ -72,6 +72,56 @@ func TestARestoredPaymentWasRefunded(t *testing.T) {
 	require.Equal(t, "4000.00", shown.Refunded.String())
 }
 
+// A payment that the policy accepted is restored, or corrected in its fee, after the account has
+// come to expect another amount, or got another policy, or by the bank's clock after its own end of
+// the account: the tenant has been told that it is accepted, and it does not go back to its sender.
+func TestARestoredPaymentWasAccepted(t *testing.T) {
+	for name, change := range map[string]func(*policies, *account.Changes){
+		"another amount": func(_ *policies, c *account.Changes) { c.ExpectedAmount = new(money.Must("7000.00")) },
+		"another policy": func(_ *policies, c *account.Changes) { c.Policy = &account.Policy{Exact: account.Refund} },
+		"its own end": func(b *policies, _ *account.Changes) {
+			b.Exec(`UPDATE accounts SET type = 'onetime' WHERE id = $1`, b.account)
+		},
+	} {
+		for _, how := range []string{"denied", "recalled", "corrected"} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				b := setupPolicy(t, account.Policy{Under: account.Refund, Late: account.Refund})
+				var c account.Changes
+				change(b, &c)
+				id, txn := b.pays("5000.00", func(p *fakebank.Payment) { p.Time = b.Clock.Now().Add(10 * time.Second) })
+				require.Empty(t, b.hold(id))
+				if c != (account.Changes{}) {
+					_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", c)
+					require.NoError(t, err)
+				}
+				again, left := func() (payment.Replaced, error) {
+					b.taken(txn, "SUCCESS")
+					return b.svc.RestoreReversed(b.ctx, id, byHand)
+				}, "4975.00"
+				switch how {
+				case "denied":
+					b.taken(txn, "PAYMENT_FAILED")
+				case "recalled":
+					b.toTheEnd(id, 10)
+					b.receive(b.reversal(txn))
+					b.taken(txn, "REFUND")
+				case "corrected":
+					b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("26.00") })
+					again, left = func() (payment.Replaced, error) { return b.svc.Correct(b.ctx, id, sums("5000.00", "26.00"), byHand) }, "4974.00"
+				}
+				b.toTheEnd(id, 10)
+				require.Equal(t, "0.00", b.left())
+				r, err := again()
+				require.NoError(t, err)
+				require.Empty(t, b.hold(r.Replacement))
+				b.toTheEnd(r.Replacement, 10)
+				require.Empty(t, b.sent())
+				require.Equal(t, left, b.left())
+			})
+		}
+	}
+}
+
 // A payment of which a part has gone back, or was released, is taken back by the bank and restored:
 // its policy holds what is left of it, and the platform takes no more than that. The account's
 // other money is free, before and after.
