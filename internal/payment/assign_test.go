@@ -260,6 +260,26 @@ func TestAssignEndsAOneTimeAccount(t *testing.T) {
 	b.books()
 }
 
+// So does its true sum, where the event had another one and an operator corrects it.
+func TestCorrectionOfAnAssignedPaymentEndsAOneTimeAccount(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.misdirected(func(x *fakebank.EventTransaction) { x.TransactionAmount = json.RawMessage("500000.00") })
+	b.Exec(`UPDATE accounts SET type = 'onetime', expected_amount = 5000 WHERE id = $1`, b.account)
+	_, err := b.svc.Assign(b.ctx, id, b.here(), byHand)
+	require.NoError(t, err)
+	require.Equal(t, time.Duration(-1), b.check(id))
+	b.Clock.Advance(time.Hour)
+	_, err = b.svc.Correct(b.ctx, id, sums("5000.00", "25.00"), byHand)
+	require.NoError(t, err)
+	require.Equal(t, b.Clock.Now(), testenv.Value[time.Time](b.Env, `SELECT expired_at FROM accounts WHERE id = $1`, b.account).UTC())
+	late := b.receive(b.event(func(e *fakebank.Event) {
+		e.Data.Transaction.Time = b.Clock.Now().Add(-time.Minute).Format(time.RFC3339)
+	}))
+	require.Equal(t, payment.CategoryPayment, b.post(late.ID).Category)
+	b.books()
+}
+
 func TestWhatIsNotAssigned(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -279,16 +279,16 @@ func (e *posting) policyHold() *ledger.Policy {
 
 // endOneTime expires a one-time account that has just received exactly its amount. The account
 // expires at the payment's own time, so that a payment made earlier is still accepted if its event
-// comes later, and one made afterwards is not. An assigned payment went to another number, so it
-// ends the account as of now, and payments made to the account's own number until now stay
-// accepted.
+// comes later, and one made afterwards is not. An assigned payment, also if its sum is corrected
+// later, went to another number, so it ends the account as of now, and payments made to the
+// account's own number until now stay accepted.
 func (e *posting) endOneTime(ctx context.Context, tx pg.Tx, now time.Time) error {
 	t := e.target
 	if t.Type != account.OneTime || t.ExpectedAmount == nil || !t.ExpectedAmount.Equal(*e.Amount) {
 		return nil
 	}
 	at := *e.OccurredAt
-	if e.assigned || at.After(now) {
+	if e.result.Reason != "" || at.After(now) { // why it had to be assigned
 		at = now
 	}
 	moved, err := account.ExpireTx(ctx, tx, now, t.ID, account.EventPaid, at, "the expected amount was paid")
