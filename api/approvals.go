@@ -24,7 +24,7 @@ func (e *edge) setPayoutPolicy(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	set, err := e.Tenants.SetPayoutPolicy(c.UserContext(), caller(c).ID, p, e.by(c))
+	set, err := e.Tenants.SetPayoutPolicy(c.UserContext(), caller(c).ID, p, e.acting(c))
 	return answer(c, set, err)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/secret"
 	"ajo/internal/tenant"
@@ -63,6 +64,20 @@ func (e *edge) by(c *fiber.Ctx) audit.By {
 	}
 	return audit.Session(t.Member.Email, e.address(c))
 }
+
+// standing returns the check that the caller's credential is still good, for a use case that waits;
+// nil in the sandbox, which knows no sessions.
+func (e *edge) standing(c *fiber.Ctx) func(context.Context, pg.Querier) error {
+	if e.Sandbox != nil {
+		return nil
+	}
+	return e.Tenants.Standing(caller(c), sessionToken(c), needed(c))
+}
+
+// acting is by for a change that may wait for a lock: it is refused if the caller was removed, or
+// its credential ended, meanwhile. It is not for changes of the caller itself, nor for endpoints
+// without a second factor ([withoutTOTP]).
+func (e *edge) acting(c *fiber.Ctx) audit.By { return e.by(c).While(e.standing(c)) }
 
 // authenticate accepts requests with a valid credential of the route's kind, and refuses others
 // with 401 or 403. An API key must also have the scope, and a session's member the role, and a

@@ -50,13 +50,13 @@ func (e *edge) renameBeneficiary(c *fiber.Ctx) error {
 	if label == nil {
 		return transfer.ErrLabelMissing
 	}
-	b, err := e.Transfers.RenameBeneficiary(c.UserContext(), caller(c).ID, pathID(c), *label, e.by(c))
+	b, err := e.Transfers.RenameBeneficiary(c.UserContext(), caller(c).ID, pathID(c), *label, e.acting(c))
 	return answer(c, b, err)
 }
 
 // removeBeneficiary is DELETE /v1/beneficiaries/:id and DELETE /auth/beneficiaries/:id.
 func (e *edge) removeBeneficiary(c *fiber.Ctx) error {
-	b, err := e.Transfers.RemoveBeneficiary(c.UserContext(), caller(c).ID, pathID(c), e.by(c))
+	b, err := e.Transfers.RemoveBeneficiary(c.UserContext(), caller(c).ID, pathID(c), e.acting(c))
 	return answer(c, b, err)
 }
 
@@ -68,7 +68,7 @@ func (e *edge) exemptBeneficiary(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	by := e.by(c)
+	by := e.acting(c)
 	b, changed, err := e.Transfers.ExemptBeneficiary(c.UserContext(), caller(c).ID, pathID(c), exempt, by)
 	if changed && exempt {
 		e.Tenants.MailExempted(caller(c), b.AccountNumber, b.BankName, by)

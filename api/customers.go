@@ -54,7 +54,7 @@ func (e *edge) submitKYC(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	by := customer.Submitter{By: e.member(c), Standing: e.maker(c).Standing}
+	by := customer.Submitter{By: e.member(c), Standing: e.standing(c)}
 	out, err := e.Customers.SubmitNIN(c.UserContext(), caller(c).ID, pathID(c), nin, by)
 	return answer(c, out, err)
 }
@@ -67,6 +67,6 @@ func (e *edge) rejectKYC(c *fiber.Ctx) error { return e.decideKYC(c, e.Customers
 
 func (e *edge) decideKYC(c *fiber.Ctx, decide func(context.Context, customer.Reviewer, uuid.UUID) (customer.Customer, error)) error {
 	t := caller(c)
-	out, err := decide(c.UserContext(), customer.Reviewer{TenantID: t.ID, Operator: t.Operator, By: e.by(c)}, pathID(c))
+	out, err := decide(c.UserContext(), customer.Reviewer{TenantID: t.ID, Operator: t.Operator, By: e.acting(c)}, pathID(c))
 	return answer(c, out, err)
 }

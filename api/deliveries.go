@@ -139,7 +139,7 @@ func (e *edge) replayDelivery(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	d, err := e.Webhooks.ReplayOwn(c.UserContext(), caller(c).ID, id, e.by(c))
+	d, err := e.Webhooks.ReplayOwn(c.UserContext(), caller(c).ID, id, e.acting(c))
 	return answer(c, viewDelivery(d), err)
 }
 
@@ -153,7 +153,7 @@ func (e *edge) replaySince(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	n, more, err := e.Webhooks.ReplaySince(c.UserContext(), caller(c).ID, *since, e.by(c))
+	n, more, err := e.Webhooks.ReplaySince(c.UserContext(), caller(c).ID, *since, e.acting(c))
 	return answer(c, struct {
 		Count   int  `json:"count"`
 		HasMore bool `json:"hasMore"`

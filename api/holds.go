@@ -12,12 +12,12 @@ import (
 	"ajo/ledger"
 )
 
-// member returns the By of a session's member; nil for an API key.
+// member returns the By of a session's member, as acting does; nil for an API key.
 func (e *edge) member(c *fiber.Ctx) *audit.By {
 	if caller(c).Key.ID != uuid.Nil {
 		return nil
 	}
-	by := e.by(c)
+	by := e.acting(c)
 	return &by
 }
 

@@ -32,7 +32,7 @@ func (e *edge) createKey(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	key, record, err := e.Tenants.CreateKey(c.UserContext(), caller(c).ID, caller(c).Member, n, e.by(c))
+	key, record, err := e.Tenants.CreateKey(c.UserContext(), caller(c).ID, caller(c).Member, n, e.acting(c))
 	return answerKey(c.Status(http.StatusCreated), key, record, err)
 }
 
@@ -43,7 +43,7 @@ func (e *edge) rotateOneKey(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	key, record, err := e.Tenants.RotateOne(c.UserContext(), caller(c).ID, caller(c).Member, pathID(c), time.Duration(overlap)*time.Second, e.by(c))
+	key, record, err := e.Tenants.RotateOne(c.UserContext(), caller(c).ID, caller(c).Member, pathID(c), time.Duration(overlap)*time.Second, e.acting(c))
 	return answerKey(c, key, record, err)
 }
 
@@ -53,6 +53,6 @@ func answerKey(c *fiber.Ctx, key secret.APIKey, record tenant.KeyRecord, err err
 
 // revokeKey is POST /auth/keys/:id/revoke, an addition. It reads no body.
 func (e *edge) revokeKey(c *fiber.Ctx) error {
-	k, err := e.Tenants.RevokeKey(c.UserContext(), caller(c).ID, pathID(c), e.by(c))
+	k, err := e.Tenants.RevokeKey(c.UserContext(), caller(c).ID, pathID(c), e.acting(c))
 	return answer(c, k, err)
 }

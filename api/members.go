@@ -59,7 +59,7 @@ func (e *edge) invite(c *fiber.Ctx) error {
 	if err := e.limitAccount(c, "invite", tenant.NormalizeEmail(email)); err != nil {
 		return err
 	}
-	m, err := e.Tenants.Invite(c.UserContext(), caller(c).ID, email, role, e.by(c))
+	m, err := e.Tenants.Invite(c.UserContext(), caller(c).ID, email, role, e.acting(c))
 	return answer(c.Status(http.StatusCreated), m, err)
 }
 
@@ -73,13 +73,13 @@ func (e *edge) setRole(c *fiber.Ctx) error {
 	if err := e.limitMembers(c); err != nil {
 		return err
 	}
-	m, err := e.Tenants.SetRole(c.UserContext(), caller(c).ID, pathID(c), role, e.by(c))
+	m, err := e.Tenants.SetRole(c.UserContext(), caller(c).ID, pathID(c), role, e.acting(c))
 	return answer(c, m, err)
 }
 
 // removeMember is POST /auth/members/:id/remove, an addition. It reads no body.
 func (e *edge) removeMember(c *fiber.Ctx) error {
-	m, err := e.Tenants.RemoveMember(c.UserContext(), caller(c).ID, pathID(c), e.by(c))
+	m, err := e.Tenants.RemoveMember(c.UserContext(), caller(c).ID, pathID(c), e.acting(c))
 	return answer(c, m, err)
 }
 

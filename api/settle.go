@@ -42,11 +42,7 @@ func (e *edge) payOut(c *fiber.Ctx) error {
 
 // maker returns who asks for a transfer: the member of a session, or nobody for an API key.
 func (e *edge) maker(c *fiber.Ctx) transfer.Maker {
-	m := transfer.Maker{Member: caller(c).Member.ID, By: e.by(c)}
-	if e.Sandbox == nil { // which knows no sessions
-		m.Standing = e.Tenants.Standing(caller(c), sessionToken(c), needed(c))
-	}
-	return m
+	return transfer.Maker{Member: caller(c).Member.ID, By: e.by(c), Standing: e.standing(c)}
 }
 
 // settleFor settles an account for the maker. asked is compared with that of a repeat.

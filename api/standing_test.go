@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,4 +139,70 @@ func TestAnApprovalOfWhoIsGone(t *testing.T) {
 		}
 	}
 	require.Empty(t, w.read(owner.withSession(), "/auth/transfers/"+ref+"/approval").list("decisions"))
+}
+
+// A change that waits for a lock is none any more when its member was removed or has another role
+// meanwhile, or its key was revoked: whoever is gone leaves neither a key nor a URL behind.
+func TestAChangeOfWhoIsGone(t *testing.T) {
+	w := setup(t)
+	owner, _ := w.funded("5000.00")
+	id := w.customer(owner, "shop-2", "Ada Obi")
+	_, err := w.Pool.Exec(context.Background(), `UPDATE customers SET kyc_status = 'pending_review' WHERE id = $1`, id)
+	require.NoError(t, err)
+	hold := w.ask("POST", "/v1/accounts/shop-1/holds", `{"amount":"100.00","reason":"a claim"}`, 201, header(owner.withKey()))["id"].(string)
+	key := w.newKey(owner, "Hooks", []tenant.Scope{tenant.WebhooksWrite})
+	remove := func(m member, how, body string) string {
+		of := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, m.email)
+		return "/auth/members/" + of.String() + how + "\x00" + body
+	}
+	const tenantsRow, newKey = `SELECT FROM tenants FOR NO KEY UPDATE`, `{"name":"Later","scopes":["payments:read"]}`
+	removed, reduced, third, fourth, fifth := w.joins(owner, tenant.Developer), w.joins(owner, tenant.Developer), w.joins(owner, tenant.Developer), w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance)
+	for _, c := range []struct {
+		lock, path, body string
+		as               header
+		end              string
+		status           int
+		text             string
+	}{
+		{tenantsRow, "/auth/keys", newKey, removed.withSession(), remove(removed, "/remove", ""), 401, "unauthorized"},
+		{tenantsRow, "/auth/keys", newKey, reduced.withSession(), remove(reduced, "/role", `{"role":"viewer"}`), 403, "this needs the role developer; yours is viewer"},
+		{tenantsRow, "/auth/webhook-endpoints", `{"url":"https://elsewhere.example/in"}`, third.withSession(), remove(third, "/remove", ""), 401, "unauthorized"},
+		{tenantsRow, "/auth/webhook-url", `{"url":"https://elsewhere.example/in"}`, header{"X-API-Key", key.APIKey}, "/auth/keys/" + key.Key.ID.String() + "/revoke\x00", 401, "unauthorized"},
+		{`SELECT FROM ledger_balances FOR UPDATE`, "/auth/holds/" + hold + "/release", "", fourth.withSession(), remove(fourth, "/remove", ""), 401, "unauthorized"},
+		{`SELECT FROM customers FOR NO KEY UPDATE`, "/auth/customers/" + id + "/kyc/approve", "", fifth.withSession(), remove(fifth, "/remove", ""), 401, "unauthorized"},
+	} {
+		tx, err := w.Pool.Begin(context.Background())
+		require.NoError(t, err)
+		_, err = tx.Exec(context.Background(), c.lock)
+		require.NoError(t, err)
+		end, body, _ := strings.Cut(c.end, "\x00")
+		first, second := func() <-chan reply { return w.asked("POST", end, body, owner.withSession()...) }, func() <-chan reply { return w.asked("POST", c.path, c.body, c.as...) }
+		var ended, got <-chan reply
+		if c.lock == tenantsRow { // for which the removal waits, too, before the other
+			ended = first()
+			testenv.Eventually(t, 10*time.Second, "the removal waits for the lock", func() bool { return w.LockWaits() == 1 })
+			got = second()
+			testenv.Eventually(t, 10*time.Second, "the change waits for the lock", func() bool { return w.LockWaits() == 2 })
+		} else {
+			got = second()
+			testenv.Eventually(t, 10*time.Second, "the change waits for the lock", func() bool { return w.LockWaits() == 1 })
+			ended = first()
+		}
+		if c.lock != tenantsRow {
+			r := <-ended
+			r.ok(200, nil)
+		}
+		require.NoError(t, tx.Rollback(context.Background()))
+		if c.lock == tenantsRow {
+			r := <-ended
+			r.ok(200, nil)
+		}
+		r := <-got
+		r.refused(c.status, c.text)
+	}
+	require.Zero(t, testenv.Value[int](w.Env, `SELECT count(*) FROM api_keys WHERE name = 'Later'`))
+	require.Zero(t, testenv.Value[int](w.Env, `SELECT count(*) FROM webhook_endpoints`))
+	require.Empty(t, testenv.Value[string](w.Env, `SELECT webhook_url FROM tenants`))
+	require.Equal(t, "open", testenv.Value[string](w.Env, `SELECT status FROM holds`))
+	w.read(owner.withKey(), "/v1/customers/"+id).has(t, fields{"KYCStatus": "pending_review"})
 }

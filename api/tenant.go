@@ -14,7 +14,7 @@ func (e *edge) me(c *fiber.Ctx) error { return c.JSON(caller(c)) }
 
 // rotateKey is POST /auth/rotate-key.
 func (e *edge) rotateKey(c *fiber.Ctx) error {
-	key, err := e.Tenants.RotateKey(c.UserContext(), caller(c).ID, e.by(c))
+	key, err := e.Tenants.RotateKey(c.UserContext(), caller(c).ID, e.acting(c))
 	return answer(c, struct {
 		APIKey string `json:"apiKey"`
 	}{key.Reveal()}, err)
@@ -45,7 +45,7 @@ func (e *edge) businessKYC(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	out, err := e.Tenants.BusinessKYC(c.UserContext(), caller(c).ID, businessType, cacNumber, e.by(c))
+	out, err := e.Tenants.BusinessKYC(c.UserContext(), caller(c).ID, businessType, cacNumber, e.acting(c))
 	return answer(c, out, err)
 }
 
@@ -56,7 +56,7 @@ func (e *edge) setWebhookURL(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	url, err := e.Tenants.SetWebhookURL(c.UserContext(), caller(c).ID, raw, e.by(c))
+	url, err := e.Tenants.SetWebhookURL(c.UserContext(), caller(c).ID, raw, e.acting(c))
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (e *edge) warnOfCallback(c *fiber.Ctx, field string, url *string) {
 
 // webhookSecret is POST /auth/webhook-secret.
 func (e *edge) webhookSecret(c *fiber.Ctx) error {
-	s, err := e.Tenants.WebhookSecret(c.UserContext(), caller(c).ID, e.by(c))
+	s, err := e.Tenants.WebhookSecret(c.UserContext(), caller(c).ID, e.acting(c))
 	return answer(c, struct {
 		WebhookSecret string `json:"webhookSecret"`
 	}{s.Reveal()}, err)

@@ -53,7 +53,7 @@ func (e *edge) addWebhookEndpoint(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	added, secret, err := e.Tenants.AddEndpoint(c.UserContext(), caller(c).ID, ch, e.by(c))
+	added, secret, err := e.Tenants.AddEndpoint(c.UserContext(), caller(c).ID, ch, e.acting(c))
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (e *edge) changeWebhookEndpoint(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	changed, err := e.Tenants.ChangeEndpoint(c.UserContext(), caller(c).ID, pathID(c), ch, e.by(c))
+	changed, err := e.Tenants.ChangeEndpoint(c.UserContext(), caller(c).ID, pathID(c), ch, e.acting(c))
 	if err != nil {
 		return err
 	}
@@ -78,14 +78,14 @@ func (e *edge) changeWebhookEndpoint(c *fiber.Ctx) error {
 
 // removeWebhookEndpoint is DELETE /auth/webhook-endpoints/:id, an addition. It reads no body.
 func (e *edge) removeWebhookEndpoint(c *fiber.Ctx) error {
-	err := e.Tenants.RemoveEndpoint(c.UserContext(), caller(c).ID, pathID(c), e.by(c))
+	err := e.Tenants.RemoveEndpoint(c.UserContext(), caller(c).ID, pathID(c), e.acting(c))
 	return answer(c, struct{}{}, err)
 }
 
 // rotateEndpointSecret is POST /auth/webhook-endpoints/:id/rotate-secret, an addition. It reads no
 // body.
 func (e *edge) rotateEndpointSecret(c *fiber.Ctx) error {
-	changed, secret, err := e.Tenants.RotateEndpointSecret(c.UserContext(), caller(c).ID, pathID(c), e.by(c))
+	changed, secret, err := e.Tenants.RotateEndpointSecret(c.UserContext(), caller(c).ID, pathID(c), e.acting(c))
 	return answer(c, shownEndpoint{secret.Reveal(), changed}, err)
 }
 
@@ -113,6 +113,6 @@ func (e *edge) resendEvent(c *fiber.Ctx) error {
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Resend, caller(c).ID)); err != nil {
 		return err
 	}
-	d, err := e.Webhooks.Resend(c.UserContext(), caller(c).ID, id, webhook.Type(event), endpoint, e.by(c))
+	d, err := e.Webhooks.Resend(c.UserContext(), caller(c).ID, id, webhook.Type(event), endpoint, e.acting(c))
 	return answer(c.Status(http.StatusCreated), viewDelivery(d), err)
 }

@@ -48,9 +48,9 @@ func (e *edge) chooseWebhookEvents(c *fiber.Ctx) error {
 		wanted[i] = webhook.Type(t)
 	}
 	ctx, id := c.UserContext(), caller(c).ID
-	chosen, err := e.Webhooks.Choose(ctx, id, wanted, e.by(c))
+	chosen, err := e.Webhooks.Choose(ctx, id, wanted, e.acting(c))
 	if err == nil && logAll != nil {
-		err = e.Webhooks.LogAll(ctx, id, *logAll, e.by(c))
+		err = e.Webhooks.LogAll(ctx, id, *logAll, e.acting(c))
 	}
 	if err != nil {
 		return err

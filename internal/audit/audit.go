@@ -39,6 +39,15 @@ type By struct {
 
 	own  bool       // a tenant does it
 	from netip.Addr // from where
+	// refuses whoever may not do it any more; nil: that is not checked
+	stands func(context.Context, pg.Querier) error
+}
+
+// While is b as long as stands returns nil when the entry is written: whoever waits for a lock may
+// have lost the right to what is waited for.
+func (b By) While(stands func(context.Context, pg.Querier) error) By {
+	b.stands = stands
+	return b
 }
 
 // Session is a tenant's By, whose session was opened with the e-mail, at the address.
@@ -113,11 +122,16 @@ type Change struct {
 	After  any `json:"after,omitempty"`
 }
 
-// Write records an entry in the transaction of what was done. [ErrActor] and [ErrReason] refuse it,
-// and so the change.
+// Write records an entry in the transaction of what was done. [ErrActor], [ErrReason] and the check
+// of [By.While] refuse it, and so the change.
 func Write(ctx context.Context, tx pg.Tx, now time.Time, e Entry) error {
 	if err := e.Check(); err != nil {
 		return err
+	}
+	if e.stands != nil {
+		if err := e.stands(ctx, tx); err != nil {
+			return err
+		}
 	}
 	detail := []byte(`{}`)
 	if e.Detail != nil {
