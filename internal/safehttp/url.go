@@ -91,3 +91,14 @@ func isPort(u *url.URL) bool {
 	n, err := strconv.ParseUint(u.Port(), 10, 16)
 	return err == nil && n > 0
 }
+
+// Shown is a URL as the audit log and e-mails have it, for good: without the values of its query,
+// which may be secrets.
+func Shown(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.RawQuery == "" {
+		return raw
+	}
+	u.RawQuery = ""
+	return u.String() + "?…"
+}

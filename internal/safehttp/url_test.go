@@ -95,3 +95,13 @@ func TestCheckURLRefusesWhatIsPlainlyPrivate(t *testing.T) {
 }
 
 var long = [2048]byte([]byte(strings.Repeat("a", 2048)))
+
+func TestShown(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"": "", "https://shop.example/hook": "https://shop.example/hook", "https://shop.example/hook?token=abc&x=1": "https://shop.example/hook?…",
+	} {
+		require.Equal(t, want, Shown(url))
+		require.False(t, strings.Contains(Shown(url), "abc"))
+	}
+}

@@ -127,7 +127,7 @@ func (s *Service) AddEndpoint(ctx context.Context, id uuid.UUID, c EndpointChang
 		return audit.Write(ctx, tx, now, by.Entry("webhook.endpoint.add", "webhook_endpoint:"+endpoint.String(), shownEndpoint(e)).Of(id))
 	})
 	if err == nil {
-		s.mails.send(endpointEmail(email, shownURL(e.URL), by))
+		s.mails.send(endpointEmail(email, safehttp.Shown(e.URL), by))
 	}
 	return e, fresh, err
 }
@@ -172,7 +172,7 @@ func (s *Service) ChangeEndpoint(ctx context.Context, id, endpoint uuid.UUID, c 
 		return audit.Write(ctx, tx, now, by.Entry("webhook.endpoint.change", "webhook_endpoint:"+endpoint.String(), change).Of(id))
 	})
 	if err == nil && turned {
-		s.mails.send(endpointEmail(email, shownURL(e.URL), by))
+		s.mails.send(endpointEmail(email, safehttp.Shown(e.URL), by))
 	}
 	return e, err
 }
@@ -352,7 +352,7 @@ type endpointShown struct {
 }
 
 func shownEndpoint(e Endpoint) endpointShown {
-	return endpointShown{shownURL(e.URL), e.Events, e.AccountRefs, e.Retries, e.PausedAt != nil}
+	return endpointShown{safehttp.Shown(e.URL), e.Events, e.AccountRefs, e.Retries, e.PausedAt != nil}
 }
 
 func endpointSecret(endpoint uuid.UUID) secret.Place {

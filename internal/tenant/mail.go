@@ -15,6 +15,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/failpoint"
 	"ajo/internal/mail"
+	"ajo/internal/safehttp"
 	"ajo/internal/secret"
 	"ajo/internal/webhook"
 )
@@ -225,7 +226,7 @@ Each is tried again several times, with longer and longer waits. What has not ar
 can send again in the dashboard, or with the API, once the endpoint works. Each attempt and its answer are there too.
 
 You get this e-mail at most once a day for each URL.
-`, shownURL(f.CallbackURL), f.Deliveries, f.Since.UTC().Format("2 January 2006 at 15:04"), f.LastError)}
+`, safehttp.Shown(f.CallbackURL), f.Deliveries, f.Since.UTC().Format("2 January 2006 at 15:04"), f.LastError)}
 }
 
 func policyEmail(to string, by audit.By) mail.Message {

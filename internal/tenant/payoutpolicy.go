@@ -67,7 +67,7 @@ func (p *StandingPolicy) warn() {
 // shown is what the audit log keeps of it.
 func (p PayoutPolicy) shown() PayoutPolicy {
 	if p.Hook != nil {
-		p.Hook = new(shownURL(*p.Hook))
+		p.Hook = new(safehttp.Shown(*p.Hook))
 	}
 	return p
 }

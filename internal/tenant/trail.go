@@ -3,7 +3,6 @@ package tenant
 import (
 	"context"
 	"net/netip"
-	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -51,17 +50,6 @@ func (s *Service) SignedIn(ctx context.Context, in Session, from netip.Addr, net
 		s.mails.send(signInEmail(in.Email, from, s.Clock.Now()))
 	}
 	return err
-}
-
-// shownURL is a URL as the audit log keeps it, for good: without the values of its query, which may
-// be secrets.
-func shownURL(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil || u.RawQuery == "" {
-		return raw
-	}
-	u.RawQuery = ""
-	return u.String() + "?…"
 }
 
 // emailShown is what the audit log keeps of whose session it is.

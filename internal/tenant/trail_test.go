@@ -3,7 +3,6 @@ package tenant
 import (
 	"context"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -64,14 +63,4 @@ func TestNewNetworksAreTold(t *testing.T) {
 	require.Contains(t, b.mail("ada@example.com", 3).Text, "192.0.2.1")
 	require.NoError(t, b.Close(ctx))
 	require.Len(t, b.box.all(), 3)
-}
-
-func TestShownURL(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]string{
-		"": "", "https://shop.example/hook": "https://shop.example/hook", "https://shop.example/hook?token=abc&x=1": "https://shop.example/hook?…",
-	} {
-		require.Equal(t, want, shownURL(url))
-		require.False(t, strings.Contains(shownURL(url), "abc"))
-	}
 }

@@ -45,11 +45,11 @@ func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string, b
 		if _, err := tx.Exec(ctx, `UPDATE tenants SET webhook_url = $2, updated_at = $3 WHERE id = $1`, id, raw, now); err != nil {
 			return err
 		}
-		change := audit.Change{Before: urlShown{shownURL(was)}, After: urlShown{shownURL(raw)}}
+		change := audit.Change{Before: urlShown{safehttp.Shown(was)}, After: urlShown{safehttp.Shown(raw)}}
 		return audit.Write(ctx, tx, now, by.Entry("webhook.url", target(id), change).Of(id))
 	})
 	if err == nil && was != raw {
-		s.mails.send(webhookEmail(email, shownURL(raw), by))
+		s.mails.send(webhookEmail(email, safehttp.Shown(raw), by))
 	}
 	return raw, err
 }

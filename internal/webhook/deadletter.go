@@ -11,6 +11,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/internal/safehttp"
 	"ajo/internal/work"
 )
 
@@ -118,6 +119,7 @@ func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.B
 		if err := work.Schedule(ctx, tx, work.Item{Kind: work.Deliver, ID: id, TenantID: detail.TenantID, DueAt: now}); err != nil {
 			return err
 		}
+		detail.CallbackURL = safehttp.Shown(detail.CallbackURL)
 		return audit.Write(ctx, tx, now, by.Entry("deliveries.replay", "delivery:"+id.String(), detail).Of(detail.TenantID))
 	})
 }

@@ -140,7 +140,7 @@ const secretText = "c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6
 func TestChosenEventsAreDeliveries(t *testing.T) {
 	b := setup(t)
 	r := receive(t, answer(500))
-	b.Exec(`UPDATE tenants SET webhook_url = $2, webhook_events = '{settlement.failed}' WHERE id = $1`, b.tenant, r.URL)
+	b.Exec(`UPDATE tenants SET webhook_url = $2, webhook_events = '{settlement.failed}' WHERE id = $1`, b.tenant, r.URL+"?token=abc")
 	id := b.publish(b.of(SettlementFailed, uuid.Must(uuid.NewV7())))[0]
 	for i := range 6 {
 		err := b.Deliver(b.ctx, id)
@@ -159,6 +159,7 @@ func TestChosenEventsAreDeliveries(t *testing.T) {
 	require.Equal(t, Pending, d.Status)
 	require.True(t, d.NextAttemptAt.Equal(b.Clock.Now()))
 	require.Equal(t, "session:ada@example.com", testenv.Value[string](b.Env, `SELECT actor FROM audit_log WHERE action = 'deliveries.replay'`))
+	require.Equal(t, r.URL+"?…", testenv.Value[string](b.Env, `SELECT detail->>'CallbackURL' FROM audit_log WHERE action = 'deliveries.replay'`), "its query may be a secret")
 	_, err = b.ReplayOwn(b.ctx, b.tenant, id, audit.Session("ada@example.com", netip.Addr{}))
 	require.ErrorIs(t, err, ErrNotDeadLetter)
 }
