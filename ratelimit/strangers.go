@@ -117,5 +117,8 @@ func (l *Limiter) metWith(credential [32]byte, r Result) Result {
 	return r
 }
 
+// Met remembers a credential that has opened something where nothing but strangers is counted.
+func (l *Limiter) Met(credential [32]byte) { l.recent.meet([16]byte(credential[:16]), true) }
+
 func ownName(credential [32]byte) string  { return "own:" + hex.EncodeToString(credential[:16]) }
 func strangerName(addr netip.Addr) string { return "stranger:" + Network(addr) }

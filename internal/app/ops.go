@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"ajo/internal/metrics"
 	"ajo/internal/operator"
 	"ajo/internal/redisconn"
+	"ajo/ratelimit"
 	"ajo/workers"
 )
 
@@ -29,6 +31,7 @@ type Ops struct {
 	URL     string
 	server  *http.Server
 	console *opsConsole
+	tries   *ratelimit.Limiter
 }
 
 // Stop ends the listener, if there is one.
@@ -42,6 +45,7 @@ func (o *Ops) Stop() {
 		_ = o.server.Close()
 	}
 	o.console.stop()
+	_ = o.tries.Close()
 }
 
 // StartOps listens on cfg.OpsAddr. Several processes on one machine may share the setting: a
@@ -52,6 +56,11 @@ func StartOps(cfg config.Config, log *slog.Logger, commands Commands) (*Ops, err
 		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
 	} else {
 		_ = probe.Close() // only the address was to be checked
+	}
+	// in this process alone, so that the login works with Redis away
+	tries, err := ratelimit.New(ratelimit.Options{PerTenant: cfg.RateLimitOpen, Open: cfg.RateLimitOpen, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("AJO_RATE_LIMIT_OPEN: %w", err)
 	}
 	listener, err := net.Listen("tcp", cfg.OpsAddr)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -72,7 +81,7 @@ func StartOps(cfg config.Config, log *slog.Logger, commands Commands) (*Ops, err
 	mux.HandleFunc("GET /{$}", opsIndex)
 	mux.Handle("GET /metrics", metrics.Handler())
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"status":"ok"}` + "\n")) })
-	login := func(h http.Handler) http.Handler { return requireLogin(cfg, h) }
+	login := func(h http.Handler) http.Handler { return requireLogin(cfg, log, tries, h) }
 	people := &opsConsole{cfg: cfg, log: log, commands: commands}
 	mux.Handle(console.Root, people)
 	mux.Handle(console.Root+"/", people)
@@ -85,7 +94,7 @@ func StartOps(cfg config.Config, log *slog.Logger, commands Commands) (*Ops, err
 	mux.Handle("/debug/pprof/symbol", login(http.HandlerFunc(pprof.Symbol)))
 	mux.Handle("/debug/pprof/trace", login(http.HandlerFunc(pprof.Trace)))
 	log.Info("console, metrics, queue dashboard and profiles are served", slog.String("address", listener.Addr().String()))
-	o := &Ops{URL: "http://" + listener.Addr().String(), console: people, server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}}
+	o := &Ops{URL: "http://" + listener.Addr().String(), console: people, tries: tries, server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}}
 	go func() {
 		if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the operations listener ended", slog.Any("err", err))
@@ -114,21 +123,35 @@ func opsIndex(w http.ResponseWriter, _ *http.Request) {
 }
 
 // requireLogin requires the operators' user and password; without a password in the settings,
-// nobody gets in.
-func requireLogin(cfg config.Config, h http.Handler) http.Handler {
+// nobody gets in. From one network as many wrong ones are compared as AJO_RATE_LIMIT_OPEN says;
+// over that, only what has been right before gets in from there.
+func requireLogin(cfg config.Config, log *slog.Logger, tries *ratelimit.Limiter, h http.Handler) http.Handler {
 	want := sha256.Sum256([]byte(cfg.OpsUser + "\x00" + cfg.OpsPassword.Reveal()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if cfg.OpsPassword.IsZero() {
 			http.Error(w, "closed: set AJO_OPS_PASSWORD", http.StatusForbidden)
 			return
 		}
-		user, password, _ := r.BasicAuth()
+		user, password, given := r.BasicAuth()
 		got := sha256.Sum256([]byte(user + "\x00" + password))
-		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		at, _ := netip.ParseAddrPort(r.RemoteAddr)
+		try := tries.AdmitToEnd(at.Addr(), got)
+		right := try.OK && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+		if try.OK && given && !right {
+			log.Warn("a login to the operations port was refused", slog.String("from", at.Addr().Unmap().String()))
+			try = tries.Stranger(r.Context(), at.Addr(), got)
+		}
+		if !try.OK {
+			try.Header(w.Header().Set)
+			http.Error(w, ratelimit.ErrLimited.Msg, http.StatusTooManyRequests)
+			return
+		}
+		if !right {
 			w.Header().Set("WWW-Authenticate", `Basic realm="Ajo operations", charset="UTF-8"`)
 			http.Error(w, "unauthorized", http.StatusUnauthorized)
 			return
 		}
+		tries.Met(got)
 		// A browser sends the login on its own, so a change must come from a page of this origin.
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && !console.SameOrigin(r) {
 			http.Error(w, "cross-site request refused", http.StatusForbidden)

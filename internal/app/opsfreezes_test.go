@@ -28,7 +28,7 @@ func TestOpsShowWhatIsStopped(t *testing.T) {
 	e.Redis()
 	start := func(database string) (get func(user string) (int, string)) {
 		o, err := StartOps(config.Config{
-			OpsAddr: "127.0.0.1:0", OpsUser: "ops", OpsPassword: secret.Redact("p"), RedisURL: secret.Redact(e.RedisURL), DatabaseURL: secret.Redact(database),
+			OpsAddr: "127.0.0.1:0", OpsUser: "ops", OpsPassword: secret.Redact("p"), RateLimitOpen: "20-M", RedisURL: secret.Redact(e.RedisURL), DatabaseURL: secret.Redact(database),
 		}, slog.New(slog.DiscardHandler), nil)
 		require.NoError(t, err)
 		t.Cleanup(o.Stop)
