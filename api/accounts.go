@@ -24,6 +24,9 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
+	if err := mayRefund(c, n.Policy); err != nil {
+		return err
+	}
 	err := e.onceOf(c, in.hinting("bvn"), func(key idempotency.Request) (idempotency.Answer, bool, error) {
 		p, err := e.Accounts.Provision(c.UserContext(), caller(c).ID, n, key)
 		return p.Answer, p.Replayed, err
@@ -44,6 +47,14 @@ func policyOf(in *body) *account.Policy {
 	return &account.Policy{
 		Exact: account.Action(p.text("exact")), Under: account.Action(p.text("under")), Over: account.Action(p.text("over")), Late: account.Action(p.text("late")),
 	}
+}
+
+// mayRefund refuses a policy that refunds payments to a key that may not: money leaves by it.
+func mayRefund(c *fiber.Ctx, p *account.Policy) error {
+	if !p.Refunds() {
+		return nil
+	}
+	return caller(c).Key.Allows(tenant.PayoutsCreate)
 }
 
 // splitOf reads an account's split, an addition; nil when it is missing or null.
@@ -87,11 +98,15 @@ func (e *edge) getAccount(c *fiber.Ctx) error {
 	return answer(c, a, err)
 }
 
-// updateAccount is PATCH /v1/accounts/:accountRef. A split takes the scope accounts:transfer, too.
+// updateAccount is PATCH /v1/accounts/:accountRef. A split takes the scope accounts:transfer, too,
+// and a policy that refunds takes payouts:create.
 func (e *edge) updateAccount(c *fiber.Ctx) error {
 	in := readBody(c)
 	ch := account.Changes{Name: in.optional("name"), CallbackURL: in.optional("callbackUrl"), ExpectedAmount: in.amount("expectedAmount"), Policy: policyOf(in), Split: splitOf(in)}
 	if err := in.err(); err != nil {
+		return err
+	}
+	if err := mayRefund(c, ch.Policy); err != nil {
 		return err
 	}
 	if ch.Split != nil { // it moves money between accounts

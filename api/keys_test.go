@@ -325,6 +325,28 @@ func TestASplitNeedsTheScopeOfTransfers(t *testing.T) {
 	}
 }
 
+// A policy that refunds payments has money leave, so it takes the scope of refunds as well.
+func TestAPolicyThatRefundsNeedsTheScopeOfPayouts(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, m.withKey()...).ok(201, nil)
+	writes := w.newKey(w.joins(m, tenant.Developer), "Writer", []tenant.Scope{tenant.AccountsWrite}).APIKey
+	pays := w.newKey(m, "Payer", []tenant.Scope{tenant.AccountsWrite, tenant.PayoutsCreate}).APIKey
+	before := w.rows(m)["accounts"]
+	for _, row := range []string{"exact", "under", "over", "late"} {
+		policy := `"policy":{"` + row + `":"refund"}`
+		w.do("PATCH", "/v1/accounts/shop-1", `{"name":"Ada",`+policy+`}`, "X-API-Key", writes).refused(403, "this API key lacks the scope payouts:create")
+		w.do("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Ada Obi",`+policy+`}`, "X-API-Key", writes).refused(403, "this API key lacks the scope payouts:create")
+	}
+	require.Equal(t, before, w.rows(m)["accounts"])
+	for _, policy := range []string{`{"exact":"accept","under":"hold"}`, `{}`, `null`} {
+		w.do("PATCH", "/v1/accounts/shop-1", `{"name":"Ada","policy":`+policy+`}`, "X-API-Key", writes).ok(200, nil)
+	}
+	w.do("PATCH", "/v1/accounts/shop-1", `{"policy":{"over":"refund"}}`, "X-API-Key", pays).ok(200, nil)
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Ada Obi","policy":{"late":"refund"}}`, "X-API-Key", pays).ok(201, nil)
+	w.do("POST", "/auth/accounts", `{"externalRef":"shop-3","name":"Ada Obi","policy":{"late":"refund"}}`, w.joins(m, tenant.Finance).withSession()...).ok(201, nil)
+}
+
 // Of several rotations of one key at once, one makes the new key; the others are told so.
 func TestRotatedTwiceAtOnce(t *testing.T) {
 	w := setup(t)

@@ -2,6 +2,7 @@ package account
 
 import (
 	"cmp"
+	"slices"
 
 	"ajo/internal/errs"
 	"ajo/internal/money"
@@ -42,6 +43,11 @@ func (p *Policy) check() error {
 		}
 	}
 	return nil
+}
+
+// Refunds reports whether any payment would be refunded.
+func (p *Policy) Refunds() bool {
+	return p != nil && slices.Contains([]Action{p.Exact, p.Under, p.Over, p.Late}, Refund)
 }
 
 // orNone is the policy, or nil if it says nothing.
