@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/fakebank"
 	"ajo/internal/tenant"
 )
 
@@ -34,4 +35,22 @@ func TestAccountOpenedByAMember(t *testing.T) {
 		require.Len(t, lines, 1, action)
 		lines[0].has(t, fields{"actor": "session:" + finance.email, "target": target})
 	}
+}
+
+// A member who finishes what an API key has begun has opened the account: its name, its policy and
+// its URL are the member's, and the audit log says so.
+func TestAccountFinishedByAMember(t *testing.T) {
+	w := setup(t)
+	owner := w.onboard()
+	finance := w.joins(owner, tenant.Finance)
+	const refused = "provider error: failed to provision virtual account"
+	w.bank.Faults.SetDown(fakebank.DownAnswer)
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada"}`, owner.withKey()...).refused(502, refused)
+	w.bank.Faults.SetDown(fakebank.Up)
+	a := w.ask("POST", "/auth/accounts", `{"externalRef":"shop-1","name":"Ada Obi","policy":{"under":"refund"}}`, 201, finance.withSession())
+	a.has(t, fields{"BankAccountName": "Ada Obi"})
+	require.Equal(t, a, w.ask("POST", "/auth/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, 201, finance.withSession()), "it was open already")
+	lines := w.read(owner.withSession(), "/auth/audit?action=account.open").list("entries")
+	require.Len(t, lines, 1)
+	lines[0].has(t, fields{"actor": "session:" + finance.email, "target": "account:" + a["ID"].(string)})
 }

@@ -271,17 +271,19 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 		case r.Status == Active:
 			return r.answer(ctx, tx, now)
 		}
-		if err := idempotency.Reserve(ctx, tx, now, key); err != nil || found {
+		if err := idempotency.Reserve(ctx, tx, now, key); err != nil {
 			return err
 		}
-		r.Account = Account{ID: uuid.Must(uuid.NewV7())}
-		err = tx.QueryRow(ctx, `
-			INSERT INTO accounts AS a (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, callback_url,
-				expected_amount, expires_at, leased_until, created_at, updated_at, policy)
-			VALUES ($1, $2, $3, $4, $5, $6, 'provisioning', $7, $8, $9::numeric, $10, $11, $12, $12, $13) RETURNING `+columns,
-			r.ID, tenantID, customerID, in.ExternalRef, s.Bank.Name(), in.Name, in.Mode, in.CallbackURL, in.ExpectedAmount, in.ExpiresAt,
-			r.lease, now, in.Policy).Scan(r.fields()...)
-		if err == nil && in.By != nil {
+		if !found {
+			r.Account = Account{ID: uuid.Must(uuid.NewV7())}
+			err = tx.QueryRow(ctx, `
+				INSERT INTO accounts AS a (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, callback_url,
+					expected_amount, expires_at, leased_until, created_at, updated_at, policy)
+				VALUES ($1, $2, $3, $4, $5, $6, 'provisioning', $7, $8, $9::numeric, $10, $11, $12, $12, $13) RETURNING `+columns,
+				r.ID, tenantID, customerID, in.ExternalRef, s.Bank.Name(), in.Name, in.Mode, in.CallbackURL, in.ExpectedAmount, in.ExpiresAt,
+				r.lease, now, in.Policy).Scan(r.fields()...)
+		}
+		if err == nil && in.By != nil { // also who takes up a row that somebody else has begun
 			err = audit.Write(ctx, tx, now, in.By.Entry("account.open", "account:"+r.ID.String(), opened{in.ExternalRef, in.Name, in.Mode}).Of(tenantID))
 		}
 		failpoint.At("account/before-reserve-commit")
