@@ -88,7 +88,7 @@ func (s *Service) FinishClose(ctx context.Context, id uuid.UUID, by audit.By) (w
 		if _, err := deleteSessions(ctx, tx, now, id, uuid.Nil, secret.Redacted{}); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry("tenant.close", target(id), struct{ Name, From string }{t.name, t.status}))
+		return audit.Write(ctx, tx, now, by.Entry("tenant.close", target(id), struct{ Name, From, To string }{t.name, t.status, Closed}).Of(id))
 	})
 	return waiting, err
 }

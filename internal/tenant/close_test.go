@@ -8,6 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/audit"
+	"ajo/internal/page"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
 )
@@ -108,6 +110,10 @@ func TestOnlyAnEmptyTenantIsClosed(t *testing.T) {
 	require.Equal(t, Closed, testenv.Value[string](b.Env, `SELECT status FROM tenants WHERE id = $1`, s.id))
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL`, s.id))
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE tenant_id = $1 AND ended_at IS NULL`, s.id))
+	lines, _, err := audit.Own(ctx, b.Env.Pool, s.id, audit.OwnFilter{Action: "tenant.close"}, page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, lines, 1, "it has ended the tenant's keys, and the tenant may be opened again")
+	require.Equal(t, []string{"operator", `"suspended"`, `"closed"`}, []string{lines[0].Actor, string(lines[0].Before), string(lines[0].After)})
 }
 
 // replicated runs a statement without the schema's guards, for rows that are of other packages.
