@@ -163,6 +163,9 @@ func (s *Service) second(ctx context.Context, tx pg.Tx, memberID uuid.UUID, code
 	return "password and code", -1, nil
 }
 
+// firstSQL asks whether a tenant's actor has never signed in.
+const firstSQL = `SELECT NOT EXISTS (SELECT FROM audit_log WHERE tenant_id = $1 AND action = '` + actSignIn + `' AND actor = $2)`
+
 // writeSession writes a new session of t.Member, which was opened by a means and from an address.
 // The caller has locked the tenant's row.
 func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant, means string, from netip.Addr) (Session, error) {
@@ -176,7 +179,7 @@ func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant, means st
 	if err != nil {
 		return out, err
 	}
-	err = tx.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM audit_log WHERE tenant_id = $1 AND action = $2 AND actor = $3)`, t.ID, actSignIn, by.Actor).Scan(&out.First)
+	err = tx.QueryRow(ctx, firstSQL, t.ID, by.Actor).Scan(&out.First)
 	if err != nil {
 		return out, err
 	}

@@ -64,3 +64,15 @@ func TestNewNetworksAreTold(t *testing.T) {
 	require.NoError(t, b.Close(ctx))
 	require.Len(t, b.box.all(), 3)
 }
+
+// Whether a member has signed in before is not looked for in all that the others have done.
+func TestFirstSignInBesideALongTrail(t *testing.T) {
+	b := setup(t)
+	id, _ := b.withKey("ada@example.com")
+	b.Exec(`
+		INSERT INTO audit_log (id, at, actor, action, target, reason, tenant_id)
+		SELECT gen_random_uuid(), now(), 'session:' || n % 50 || '@example.com', (ARRAY['session.begin', 'session.end'])[1 + n % 2], 'tenant', '', $1 FROM generate_series(1, 5000) n`, id)
+	b.Exec(`ANALYZE audit_log`)
+	most, plan := b.MostRows(testenv.Statement{SQL: firstSQL, Args: []any{id, "session:ada@example.com"}})
+	require.Less(t, most, 10, plan)
+}
