@@ -76,6 +76,8 @@ CREATE UNIQUE INDEX ledger_entries_seq ON ledger_entries (account_id, seq);
 -- Nothing is posted twice, and nothing is reversed twice.
 CREATE UNIQUE INDEX ledger_entries_group ON ledger_entries (transaction_group_id, direction);
 CREATE UNIQUE INDEX ledger_entries_reversal ON ledger_entries (reversal_of) WHERE reversal_of IS NOT NULL;
+-- The reversals since a time, of which there may be millions in all.
+CREATE INDEX ledger_entries_reversals ON ledger_entries (created_at) WHERE reversal_of IS NOT NULL;
 CREATE INDEX ledger_entries_transfer ON ledger_entries (transfer_ref) WHERE transfer_ref IS NOT NULL;
 -- The entries that are or were under review. They are few.
 CREATE INDEX ledger_entries_reviewed ON ledger_entries (account_id) WHERE review_from_seq IS NOT NULL OR review_to_seq IS NOT NULL;

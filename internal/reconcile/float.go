@@ -141,17 +141,8 @@ type booksAt struct {
 	sameSecond                     int // events of the moment itself
 }
 
-// booksAt reads the sums. Its cost grows with the number of accounts, of payments in progress and
-// of payouts since the moment, not with the history. A payout has an item of work until about a day
-// after its end, and the newest event may be older than that.
-func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) {
-	ended := []string{} // the bank knows how these ended: they are in progress only in the books
-	for ref, made := range r.ended {
-		if !made.After(at) {
-			ended = append(ended, ref)
-		}
-	}
-	err = r.pool.QueryRow(ctx, `
+// booksSQL reads the sums as of $1, without the payouts $2.
+const booksSQL = `
 		WITH payouts AS MATERIALIZED (
 			SELECT t.* FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle'
 			UNION ALL
@@ -185,7 +176,19 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 				sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'platform_revenue') AS revenue,
 				sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'bank_fees') AS fees,
 				sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'taxes') AS taxes
-				FROM system_accounts s JOIN ledger_days d ON d.tenant_id = s.id) s`, at, ended).
+				FROM system_accounts s JOIN ledger_days d ON d.tenant_id = s.id) s`
+
+// booksAt reads the sums. Its cost grows with the number of accounts, of payments in progress and
+// of payouts since the moment, not with the history. A payout has an item of work until about a day
+// after its end, and the newest event may be older than that.
+func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) {
+	ended := []string{} // the bank knows how these ended: they are in progress only in the books
+	for ref, made := range r.ended {
+		if !made.After(at) {
+			ended = append(ended, ref)
+		}
+	}
+	err = r.pool.QueryRow(ctx, booksSQL, at, ended).
 		Scan(&b.balances, &b.later, &b.unsent, &b.underWay, &b.outside, &b.suspense, &b.revenue, &b.fees, &b.taxes, &b.reversals, &b.sameSecond)
 	return b, err
 }

@@ -24,3 +24,10 @@ func TestLookAlikesAreReadOnce(t *testing.T) {
 	require.NotContains(t, plan, "Seq Scan on inbound_events", plan)
 	require.NotContains(t, plan, "Nested Loop", plan)
 }
+
+// The float's sums are read by what is new or open, not by all that was ever reversed.
+func TestFloatReadsNoHistory(t *testing.T) {
+	t.Parallel()
+	plan := testenv.New(t).IndexPlan(booksSQL, time.Now(), []string{})
+	require.Contains(t, plan, "ledger_entries_reversals", plan)
+}
