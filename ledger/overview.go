@@ -62,7 +62,7 @@ func ReadOverview(ctx context.Context, q pg.Querier, tenantID uuid.UUID, now tim
 const overviewSQL = `
 	SELECT b.balance, b.provisional, r.n, r.amount, to_char(d.day, 'YYYY-MM-DD'), coalesce(s.money_in, 0), coalesce(s.money_out, 0)
 	FROM (SELECT coalesce(sum(balance), 0) AS balance, coalesce(sum(provisional_credits), 0) AS provisional FROM ledger_balances WHERE tenant_id = $1) b
-	CROSS JOIN (SELECT count(*) FILTER (WHERE direction = 'credit') AS n, coalesce(sum(CASE direction WHEN 'credit' THEN amount ELSE -amount END), 0) AS amount FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND tenant_id = $1) r
+	CROSS JOIN (SELECT count(*) FILTER (WHERE direction = 'credit') AS n, coalesce(sum(CASE direction WHEN 'credit' THEN amount ELSE -amount END), 0) AS amount FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND review_to_seq IS NULL AND tenant_id = $1) r
 	CROSS JOIN generate_series($2::date, $3::date, interval '1 day') AS d (day)
 	LEFT JOIN (
 		SELECT day, sum(money_in) AS money_in, sum(money_out) AS money_out FROM ledger_days

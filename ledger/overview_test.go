@@ -157,7 +157,7 @@ func TestOverviewReadsNoEntries(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	plan := b.IndexPlan(ledger.OverviewSQL, b.tenant(), "2026-02-01", "2026-03-02")
-	for _, index := range []string{"ledger_days_pkey", "ledger_balances_tenant", "ledger_entries_review"} {
+	for _, index := range []string{"ledger_days_pkey", "ledger_balances_tenant", "ledger_entries_reviews"} {
 		require.Contains(t, plan, index)
 	}
 	require.NotContains(t, plan, "Seq Scan")

@@ -79,8 +79,11 @@ CREATE UNIQUE INDEX ledger_entries_reversal ON ledger_entries (reversal_of) WHER
 -- The reversals since a time, of which there may be millions in all.
 CREATE INDEX ledger_entries_reversals ON ledger_entries (created_at) WHERE reversal_of IS NOT NULL;
 CREATE INDEX ledger_entries_transfer ON ledger_entries (transfer_ref) WHERE transfer_ref IS NOT NULL;
--- The entries that are or were under review. They are few.
-CREATE INDEX ledger_entries_reviewed ON ledger_entries (account_id) WHERE review_from_seq IS NOT NULL OR review_to_seq IS NOT NULL;
+-- The entries that are or were under review, which are few among all, and by where the review begins
+-- or ends: an account may have many in the end. The last index has those that are under review now.
+CREATE INDEX ledger_entries_reviewed ON ledger_entries (account_id, review_from_seq) WHERE review_from_seq IS NOT NULL OR review_to_seq IS NOT NULL;
+CREATE INDEX ledger_entries_review_ends ON ledger_entries (account_id, review_to_seq) WHERE review_to_seq IS NOT NULL;
+CREATE INDEX ledger_entries_reviews ON ledger_entries (transaction_group_id, tenant_id) WHERE review_from_seq IS NOT NULL AND review_to_seq IS NULL;
 -- What is rare among the payments, for the filters of a statement. An index names the reversed ones
 -- by a column that a confirmation leaves as it is.
 CREATE INDEX ledger_entries_debits ON ledger_entries (account_id, seq) WHERE direction = 'debit';

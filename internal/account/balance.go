@@ -56,6 +56,6 @@ func (s *Service) funds(ctx context.Context, of string, id uuid.UUID) (Funds, er
 				SELECT FROM freezes f WHERE `+freeze.On("b.account_id", "b.tenant_id", "$2")+`)), 0),
 			coalesce(sum(b.provisional_credits), 0),
 			coalesce(sum(`+ledger.Kept("$2")+`), 0) + (SELECT coalesce(sum(CASE e.direction WHEN 'credit' THEN e.amount ELSE -e.amount END), 0) FROM ledger_entries e WHERE e.`+of+`
-				AND e.status = 'needs_review' AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)), $4
+				AND e.status = 'needs_review' AND e.review_from_seq IS NOT NULL AND e.review_to_seq IS NULL), $4
 		FROM ledger_balances b WHERE b.`+of, id, s.Clock.Now(), s.Provisional, money.Currency), pgx.RowToStructByPos[Funds])
 }

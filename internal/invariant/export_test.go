@@ -8,3 +8,6 @@ func GroupsSQL() []string {
 	}
 	return all
 }
+
+// RunningSQL is the light check of running balances.
+var RunningSQL = recent[0].sql

@@ -52,9 +52,10 @@ var recent = []struct{ name, sql string }{
 		WITH e AS (
 			SELECT n.id, n.seq, n.running_balance, p.seq AS before, coalesce(p.running_balance, 0)
 				+ CASE n.direction WHEN 'credit' THEN n.amount ELSE -n.amount END
-				+ coalesce((SELECT sum((CASE h.direction WHEN 'credit' THEN h.amount ELSE -h.amount END)
-						* ((h.review_to_seq IS NOT DISTINCT FROM n.seq - 1)::int - (h.review_from_seq IS NOT DISTINCT FROM n.seq - 1)::int))
-					FROM ledger_entries h WHERE h.account_id = n.account_id AND (h.review_from_seq IS NOT NULL OR h.review_to_seq IS NOT NULL)), 0) AS want
+				+ coalesce((SELECT sum(CASE h.direction WHEN 'credit' THEN h.amount ELSE -h.amount END)
+					FROM ledger_entries h WHERE h.account_id = n.account_id AND h.review_to_seq = n.seq - 1), 0)
+				- coalesce((SELECT sum(CASE h.direction WHEN 'credit' THEN h.amount ELSE -h.amount END)
+					FROM ledger_entries h WHERE h.account_id = n.account_id AND h.review_from_seq = n.seq - 1), 0) AS want
 			FROM (SELECT * FROM ledger_entries WHERE id > $1 ORDER BY id DESC LIMIT $2) n
 			LEFT JOIN ledger_entries p ON p.account_id = n.account_id AND p.seq = n.seq - 1)
 		SELECT id::text, format('running balance %s, not %s', running_balance, want) FROM e
@@ -135,7 +136,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 				FROM ledger_balances WHERE tenant_id <> account_id) b
 			LEFT JOIN (SELECT count(*) AS n, min(e.processed_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'confirm'
 				AND e.status = 'processed' AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status`+ledger.RecallStands+`)) c ON true
-			LEFT JOIN (SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND direction = 'credit') r ON true
+			LEFT JOIN (SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND review_to_seq IS NULL AND direction = 'credit') r ON true
 			LEFT JOIN (SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'ingest') u ON true
 			LEFT JOIN (SELECT count(*) AS n FROM inbound_events WHERE misdirected) m ON true
 			LEFT JOIN (SELECT count(*) AS n, min(coalesce(approved_at, created_at)) AS oldest FROM transfers WHERE waiting AND (approvals_needed = 0 OR approved_at IS NOT NULL)) p ON true

@@ -55,7 +55,7 @@ const reviewQuery = `
 // operators. A bad cursor is [page.ErrCursor].
 func (s *Service) Reviews(ctx context.Context, r page.Request) ([]Review, page.Info, error) {
 	list := pg.List[Review]{Name: page.Reviews, ID: func(v Review) uuid.UUID { return v.EventID }, Row: pgx.RowToStructByPos[Review]}
-	return list.Page(ctx, s.Pool, r, reviewQuery+` WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND l.transaction_group_id < @before ORDER BY l.transaction_group_id DESC LIMIT @limit`, nil)
+	return list.Page(ctx, s.Pool, r, reviewQuery+` WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND l.review_to_seq IS NULL AND l.transaction_group_id < @before ORDER BY l.transaction_group_id DESC LIMIT @limit`, nil)
 }
 
 // Review returns one payment under review. [ErrEventNotFound], or [ErrNotInReview] for a payment in

@@ -162,7 +162,7 @@ const booksSQL = `
 			+ (SELECT coalesce(sum(e.amount - e.fee), 0) FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id])
 				WHERE w.kind = 'ingest' AND e.occurred_at <= $1 AND e.currency = 'NGN')
 			+ (SELECT coalesce(sum(l.amount), 0) FROM ledger_entries l JOIN inbound_events e ON e.id = ANY(ARRAY[l.transaction_group_id])
-				WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND e.occurred_at <= $1),
+				WHERE l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND l.review_to_seq IS NULL AND e.occurred_at <= $1),
 			-- without what was received after the moment
 			coalesce(s.suspense, 0) - (SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e WHERE e.misdirected AND e.occurred_at > $1),
 			coalesce(s.revenue, 0), coalesce(s.fees, 0) + u.fees, coalesce(s.taxes, 0) + u.taxes,

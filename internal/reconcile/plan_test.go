@@ -25,9 +25,10 @@ func TestLookAlikesAreReadOnce(t *testing.T) {
 	require.NotContains(t, plan, "Nested Loop", plan)
 }
 
-// The float's sums are read by what is new or open, not by all that was ever reversed.
+// The float's sums are read by what is new or open, not by all that was ever reversed or reviewed.
 func TestFloatReadsNoHistory(t *testing.T) {
 	t.Parallel()
 	plan := testenv.New(t).IndexPlan(booksSQL, time.Now(), []string{})
 	require.Contains(t, plan, "ledger_entries_reversals", plan)
+	require.Contains(t, plan, "ledger_entries_reviews", plan)
 }

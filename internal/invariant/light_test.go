@@ -1,0 +1,33 @@
+package invariant_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/invariant"
+	"ajo/internal/testenv"
+)
+
+// An account that was paid for years has many payments that were under review once. Those that are
+// posted now are not compared with each of them, and what is under review is counted without them.
+func TestLightOfAnAccountWithManyReviews(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	account, tenant := w.Account(w.tenant, "busy"), w.tenant
+	const reviewed, posted = 400, 300
+	add := func(first, last int, review string) {
+		w.ExecUnguarded(`
+			INSERT INTO ledger_entries (id, tenant_id, account_id, transaction_group_id, seq, created_at, direction, amount, status, running_balance, review_from_seq, review_to_seq)
+			SELECT (to_char(n, 'FM00000000') || '-0000-7000-8000-000000000000')::uuid, $1, $2, gen_random_uuid(), n, now(), 'credit', 1, 'confirmed', n, `+review+`
+			FROM generate_series($3::int, $4::int) n`, tenant, account, first, last)
+	}
+	add(1, reviewed, `n, n`)
+	add(reviewed+1, reviewed+posted, `NULL, NULL`)
+	w.Exec(`ANALYZE ledger_entries`)
+	since := uuid.MustParse(fmt.Sprintf("%08d-0000-7000-8000-000000000000", reviewed))
+	most, plan := w.MostRows(testenv.Statement{SQL: invariant.RunningSQL, Args: []any{since, 10_000}})
+	require.Less(t, most, 10*posted, plan)
+}
