@@ -19,10 +19,9 @@ import (
 const openSQL = `
 	SELECT (SELECT count(*) FROM ledger_balances WHERE tenant_id = $1 AND balance <> 0),
 		(SELECT count(*) FROM holds WHERE tenant_id = $1 AND status = 'open' AND coalesce(until, 'infinity') > $2),
-		(SELECT count(*) FROM transfers WHERE tenant_id = $1 AND status IN ('pending', 'processing')),
+		(SELECT count(*) FROM work w JOIN transfers t ON t.id = ANY(ARRAY[w.id]) WHERE w.kind = 'settle' AND t.tenant_id = $1 AND t.status IN ('pending', 'processing')),
 		(SELECT count(*) FROM ledger_balances WHERE tenant_id = $1 AND provisional_credits <> 0),
-		(SELECT count(*) FROM ledger_balances b JOIN ledger_entries e ON e.account_id = b.account_id AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)
-			WHERE b.tenant_id = $1 AND e.status = 'needs_review' AND e.direction = 'credit'),
+		(SELECT count(*) FROM ledger_entries WHERE tenant_id = $1 AND status = 'needs_review' AND review_from_seq IS NOT NULL AND review_to_seq IS NULL AND direction = 'credit'),
 		(SELECT count(*) FROM recalls WHERE tenant_id = $1 AND status` + ledger.RecallStands + `)`
 
 // empty refuses a tenant that has money, or money under way, and says what there is.

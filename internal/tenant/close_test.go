@@ -14,6 +14,21 @@ import (
 	"ajo/internal/testenv"
 )
 
+// What keeps a tenant from being closed is found without reading all that it ever did.
+func TestATenantWithALongHistoryIsClosed(t *testing.T) {
+	b := setup(t)
+	id := b.shop("ada@example.com").id
+	account, now := b.Env.Account(id, "customer-1"), b.Env.Clock.Now()
+	b.replicated(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, debit_group, attempt_count, amount, bank_code, account_number, created_at, updated_at)
+		SELECT gen_random_uuid(), $1, $2, 'old-' || n, 'success', gen_random_uuid(), 1, 1, '058', '0123456789', $3, $3 FROM generate_series(1, 2000) n`, id, account, now)
+	b.replicated(`INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, review_from_seq, review_to_seq, created_at)
+		SELECT gen_random_uuid(), $1, $2, n, 'credit', 1, 'confirmed', gen_random_uuid(), 0, n, n, $3 FROM generate_series(1, 2000) n`, id, account, now)
+	b.Exec(`ANALYZE transfers`)
+	b.Exec(`ANALYZE ledger_entries`)
+	most, plan := b.MostRows(testenv.Statement{SQL: openSQL, Args: []any{id, now}})
+	require.Less(t, most, 100, plan)
+}
+
 // Each thing that is open keeps its own tenant from being closed, and what has ended keeps nobody.
 func TestOnlyAnEmptyTenantIsClosed(t *testing.T) {
 	b := setup(t)
@@ -33,6 +48,7 @@ func TestOnlyAnEmptyTenantIsClosed(t *testing.T) {
 	transfer := func(of uuid.UUID, status string) {
 		b.replicated(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, debit_group, attempt_count, amount, bank_code, account_number, created_at, updated_at)
 			SELECT gen_random_uuid(), tenant_id, id, gen_random_uuid()::text, $2, gen_random_uuid(), 1, 1, '058', '0123456789', $3, $3 FROM accounts WHERE id = $1`, of, status, now)
+		b.replicated(`INSERT INTO work (kind, id, tenant_id, due_at) SELECT 'settle', id, tenant_id, $2 FROM transfers WHERE account_id = $1 AND status IN ('pending', 'processing') ON CONFLICT DO NOTHING`, of, now)
 	}
 	recall := func(of uuid.UUID, status string) {
 		b.replicated(`INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at, closed_at)
