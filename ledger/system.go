@@ -166,16 +166,25 @@ const trialSQL = `
 			ELSE coalesce((SELECT until FROM days d WHERE d.name = s.name), 0) END
 		FROM system_accounts s`
 
+// trialTimeout is how long [ReadTrialBalance] may read.
+const trialTimeout = "10min"
+
 // ReadTrialBalance reads the balances at the end of a day: of all tenants' accounts together, and
 // of each system account. An entry counts on the day of its posting, unless it has left the balance
-// since. It reads the balances and the sums by day, never the entries.
-func ReadTrialBalance(ctx context.Context, q pg.Querier, day string) (TrialBalance, error) {
+// since. It reads the balances and the sums by day, never the entries. All sums of all tenants'
+// days are tens of millions of rows after years, so it may take minutes.
+func ReadTrialBalance(ctx context.Context, pool *pg.Pool, day string) (TrialBalance, error) {
 	b := TrialBalance{Day: day}
-	rows := pg.Rows(ctx, q, trialSQL, day)
 	sums := map[string]money.Amount{}
-	var name string
-	var sum money.Amount
-	if _, err := pgx.ForEachRow(rows, []any{&name, &sum}, func() error { sums[name] = sum; return nil }); err != nil {
+	if err := pg.Snapshot(ctx, pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = '`+trialTimeout+`'`); err != nil {
+			return err
+		}
+		var name string
+		var sum money.Amount
+		_, err := pgx.ForEachRow(pg.Rows(ctx, tx, trialSQL, day), []any{&name, &sum}, func() error { sums[name] = sum; return nil })
+		return err
+	}); err != nil {
 		return b, err
 	}
 	line := func(name string) {

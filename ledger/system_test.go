@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -167,6 +168,30 @@ func TestSystemLinesBehindManyOthers(t *testing.T) {
 	many(ledger.Suspense)
 	require.Equal(t, [][]uuid.UUID{nil, {own}}, pages(ledger.Suspense))
 	require.Equal(t, [][]uuid.UUID{nil, nil, nil}, pages(ledger.Taxes), "the other side of all of them")
+}
+
+// After years the sums of all days take longer to read than a statement may otherwise take.
+func TestTrialBalanceTakesItsTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	cfg := b.Pool.Config()
+	cfg.ConnConfig.RuntimeParams["statement_timeout"] = "100"
+	pool, err := pgxpool.NewWithConfig(b.ctx, cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	done := make(chan error, 1)
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(b.ctx, `LOCK TABLE ledger_days`); err != nil {
+			return err
+		}
+		go func() {
+			_, err := ledger.ReadTrialBalance(b.ctx, pool, "2026-03-02")
+			done <- err
+		}()
+		_, err := tx.Exec(b.ctx, `SELECT pg_sleep(0.5)`)
+		return err
+	}))
+	require.NoError(t, <-done)
 }
 
 // A book whose balances are not what its days say does not sum to zero.
