@@ -67,6 +67,9 @@ func (w *Workers) tidy(ctx context.Context) {
 		if err := w.makePartitions(ctx); err != nil && ctx.Err() == nil {
 			w.Log.Warn("partitions were not made; the next purge tries again", slog.Any("err", err))
 		}
+		if why, err := partition.Crowded(ctx, w.Pool); err == nil && why != "" {
+			w.Log.Warn("Postgres may soon be out of shared memory for locks", slog.String("why", why))
+		}
 		w.mailFailing(ctx)
 		if err := w.purge(ctx, purgeLimit); err != nil && ctx.Err() == nil {
 			w.Log.Warn("old rows were not removed; the next purge tries again", slog.Any("err", err))

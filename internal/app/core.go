@@ -365,5 +365,8 @@ func upgrade(ctx context.Context, url string, size partition.Size, o migrations.
 	if err := partition.MakeAhead(ctx, pool, size, time.Now()); err != nil && o.Log != nil {
 		o.Log("partitions were not made, and the workers will try again: %v", err)
 	}
+	if why, err := partition.Crowded(ctx, pool); err == nil && why != "" && o.Log != nil {
+		o.Log("Postgres may soon be out of shared memory for locks: %s", why)
+	}
 	return applied, nil
 }

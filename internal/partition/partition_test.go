@@ -251,3 +251,28 @@ func TestGuardsHold(t *testing.T) {
 		}
 	}
 }
+
+// Each partition and each of its indexes takes a lock while a statement is planned.
+func TestTooManyPartitionsForTheLocks(t *testing.T) {
+	t.Parallel()
+	pool := fresh(t)
+	require.NoError(t, partition.MakeAhead(t.Context(), pool, partition.Day, at(2026, 6, 10)))
+	why, err := partition.Crowded(t.Context(), pool)
+	require.NoError(t, err)
+	require.Empty(t, why)
+	var room, locks int
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT current_setting('max_locks_per_transaction')::int * current_setting('max_connections')::int`).Scan(&room))
+	require.NoError(t, pg.InTx(t.Context(), pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(t.Context(), `SELECT FROM deliveries WHERE transaction_group_id = gen_random_uuid()`); err != nil {
+			return err
+		}
+		return tx.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation::regclass::text LIKE 'deliveries\_%'`).Scan(&locks)
+	}))
+	most := int64(room / locks)
+	why, err = partition.CrowdedBy(t.Context(), pool, most)
+	require.NoError(t, err)
+	require.Empty(t, why)
+	why, err = partition.CrowdedBy(t.Context(), pool, most+1)
+	require.NoError(t, err)
+	require.Contains(t, why, fmt.Sprintf("deliveries has 17 partitions: a statement may take %d locks, and Postgres has room for %d; set max_locks_per_transaction to ", locks, room))
+}
