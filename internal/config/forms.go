@@ -32,7 +32,7 @@ func (c *Config) checkForms() (bad []error) {
 			bad = append(bad, fmt.Errorf("%s must be a count and a period (S, M, H or D), such as 600-M", name))
 		}
 	}
-	// With another header than the bank's, each of its events would be answered 200 and not believed.
+	// With a header other than the bank's, each event would be answered 200 and not believed.
 	for name, header := range map[string]string{"AJO_PROVIDER_SIGNATURE_HEADER": c.ProviderSignatureHeader, "AJO_PROVIDER_TIMESTAMP_HEADER": c.ProviderTimestampHeader} {
 		if !headerForm.MatchString(header) {
 			bad = append(bad, fmt.Errorf("%s must be the name of an HTTP header, such as provider-signature", name))

@@ -17,9 +17,10 @@ import (
 // saveEvery is how often a state file is written while there are changes.
 const saveEvery = time.Second
 
-// stateFile is what a bank keeps across runs. Money is decimal text; the wallet may be negative. The
-// place in the row of account numbers is not kept: each run begins at another one, so that a number
-// that was issued after the file was last written, before the process died, is not issued again.
+// stateFile is what a bank keeps across runs. Money is decimal text; the wallet may be negative.
+// The place in the row of account numbers is not kept: each run begins at another one, so that a
+// number that was issued after the file was last written, before the process died, is not issued
+// again.
 // The service has its account, and would refuse the number for another.
 type stateFile struct {
 	Wallet       string            `json:"wallet"`
