@@ -57,7 +57,7 @@ test: build ## Run all tests, with the race detector, beside a Postgres and a Re
 	@for i in bash curl jq; do command -v $$i >/dev/null || echo "no $$i: the commands of docs/guide.md are not tested" >&2; done
 	go -C internal/tools build -trimpath -o ../../bin/slowest ./slowest
 	$(TEST_FLAGS) bin/ajo stack -- bin/slowest go test -json $(RACE) -vet=off -shuffle=$(SHUFFLE) -p 3 -timeout 25m $(FIRST) $(PKG)
-	@if [ "$(PKG)" = ./... ]; then GOFLAGS="$(GOFLAGS) -trimpath" go -C internal/tools test ./mutate ./slowest; fi
+	@if [ "$(PKG)" = ./... ]; then GOFLAGS="$(GOFLAGS) -trimpath" go -C internal/tools test -count=1 ./mutate ./slowest; fi
 	@echo "left to targets of their own: the provoked alerts (make test-rules), most rows of the benchmarks (make test-bench), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill), a standby that was behind (make failover), Patroni (make failover-patroni)"
 
 .PHONY: test-fast
@@ -208,7 +208,7 @@ lint: go ## Check formatting (gofumpt), go vet, staticcheck, errcheck, and the O
 
 .PHONY: check-deploy
 check-deploy: go ## Check deploy/ offline: kustomizations against the published schemas, compose.yaml, and that mistakes are found
-	go -C internal/tools/deploycheck test ./...
+	go -C internal/tools/deploycheck test -count=1 ./...
 
 .PHONY: image-check
 image-check: build ## Run what the image holds on a read-only root, as its user (needs root); prints size and start time
