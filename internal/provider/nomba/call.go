@@ -78,10 +78,15 @@ func (c *Client) ask(ctx context.Context, r request, again func(answer) bool) (a
 	var (
 		last    answer
 		lastErr error
+		made    bool
 	)
 	attempt := func() (struct{}, error) {
-		last, lastErr = c.send(ctx, r)
+		a, err := c.send(ctx, r)
 		r.turned = false
+		if made && hadNoTurn(err) { // the outcome is what the call before it brought
+			return struct{}{}, nil
+		}
+		last, lastErr, made = a, err, true
 		switch {
 		case lastErr != nil && worthRepeating(ctx, lastErr):
 			return struct{}{}, lastErr
@@ -155,6 +160,13 @@ func (c *Client) exchange(ctx context.Context, r request, t *token) (answer, err
 
 func noTurn(r request, err error) error {
 	return &Error{Call: r.call, Msg: "not sent: no turn in time", Err: err, unsent: true}
+}
+
+// hadNoTurn reports whether the call of an error was not made because it had no turn. That says
+// nothing about the bank.
+func hadNoTurn(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.unsent && errors.Is(e, provider.ErrBusy)
 }
 
 // turn waits until the limits allow the call: one of all calls, and for a POST one of the POSTs,

@@ -182,8 +182,7 @@ func limiter(n int) *rate.Limiter {
 // observe is deferred by every method with its named error. A call that was not made, since too
 // many wait, says nothing about the bank.
 func (c *Client) observe(call string, start time.Time, err *error) {
-	var e *Error
-	if errors.As(*err, &e) && e.unsent && errors.Is(e, provider.ErrBusy) {
+	if hadNoTurn(*err) {
 		return
 	}
 	c.observer(call, outcome(*err), time.Since(start))

@@ -204,6 +204,21 @@ func TestWhatIsTurnedAwayIsNotObserved(t *testing.T) {
 	require.Equal(t, []string{"token ok", "pay error"}, got)
 }
 
+// A bank that fails is seen to fail, although the repeat of the question has no turn: with as many
+// questions waiting as there are while it fails, no repeat has one.
+func TestARepeatWithoutATurnHidesNoFailure(t *testing.T) {
+	t.Parallel()
+	var got []string
+	c, _ := setup(t, always(503, ``), func(o *Options) {
+		o.Observe = func(call, outcome string, _ time.Duration) { got = append(got, call+" "+outcome) }
+	})
+	c.all = newTurns(rate.NewLimiter(rate.Every(time.Hour), 2)) // the question's and the token's
+	_, err := c.Payout(provider.Patient(t.Context()), ref)
+	require.ErrorContains(t, err, "503")
+	require.NotErrorIs(t, err, provider.ErrBusy)
+	require.Equal(t, []string{"token ok", "payout error"}, got)
+}
+
 // Over HTTP: a tenant that floods the bank with look-ups does not hold up another's look-up, nor a
 // payout.
 func TestOneTenantsLookupsHoldUpNobody(t *testing.T) {
