@@ -2,6 +2,7 @@ package nomba
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -83,6 +84,9 @@ func (q *turns) wait(ctx context.Context, urgent bool) error {
 		q.mu.Lock()
 		l.remove(tenant, t)
 		q.mu.Unlock()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) { // the next turn came later than it should
+			return errNoTurn
+		}
 		return ctx.Err()
 	}
 }

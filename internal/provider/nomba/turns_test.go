@@ -86,6 +86,12 @@ func TestTurnsOfThoseWhoLeave(t *testing.T) {
 	}
 	require.Zero(t, q.waitersOf(tenant))
 
+	late := newTurns(rate.NewLimiter(1, 1))
+	late.serving = true // by nobody: as if the machine were too busy to give out the next turn
+	ended, end := context.WithTimeout(t.Context(), time.Millisecond)
+	defer end()
+	require.ErrorIs(t, late.wait(ended, true), provider.ErrBusy, "it had no turn, and nobody was asked")
+
 	never := newTurns(rate.NewLimiter(1, 0))
 	require.ErrorIs(t, never.wait(t.Context(), true), errNoTurn)
 	require.NoError(t, newTurns(limiter(-1)).wait(t.Context(), false), "no limit")
