@@ -256,7 +256,7 @@ func TestLookupsThatWaitAreBounded(t *testing.T) {
 	w := setup(t)
 	greedy, other := w.onboard(), w.onboard()
 	o := w.opts.Transfers.Options
-	o.Bank = w.bankClient(w.opts.Log, 10)
+	o.Bank = w.bankClient(w.opts.Log, 1) // a busy machine asks for more than that, too
 	t.Cleanup(w.opts.Transfers.Close) // setup closes the other
 	w.opts.Transfers = transfer.New(o)
 	w.serve()

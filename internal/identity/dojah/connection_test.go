@@ -69,7 +69,7 @@ func TestADeadConnectionIsGivenUp(t *testing.T) {
 	transport := c.http.Transport.(*http.Transport)
 	transport.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	t.Cleanup(transport.CloseIdleConnections)
-	transport.HTTP2.SendPingTimeout, transport.HTTP2.PingTimeout = transport.HTTP2.SendPingTimeout/100, transport.HTTP2.PingTimeout/100
+	transport.HTTP2.SendPingTimeout, transport.HTTP2.PingTimeout = transport.HTTP2.SendPingTimeout/10, transport.HTTP2.PingTimeout/10
 	check := func() error {
 		r, err := c.CheckNIN(t.Context(), nin, name)
 		if err == nil {
@@ -80,7 +80,8 @@ func TestADeadConnectionIsGivenUp(t *testing.T) {
 	require.NoError(t, check())
 	l.dead.Store(true)
 	begun := time.Now()
-	_ = check() // nobody knows whether it arrived
-	require.NoError(t, check())
+	for check() != nil { // of the first one nobody knows whether it arrived
+		require.Less(t, time.Since(begun), 15*time.Second)
+	}
 	require.Less(t, time.Since(begun), 15*time.Second)
 }

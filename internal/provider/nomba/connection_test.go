@@ -64,7 +64,7 @@ func TestADeadConnectionIsGivenUp(t *testing.T) {
 	transport := client.Transport.(*http.Transport)
 	transport.TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	t.Cleanup(transport.CloseIdleConnections)
-	transport.HTTP2.SendPingTimeout, transport.HTTP2.PingTimeout = transport.HTTP2.SendPingTimeout/100, transport.HTTP2.PingTimeout/100
+	transport.HTTP2.SendPingTimeout, transport.HTTP2.PingTimeout = transport.HTTP2.SendPingTimeout/10, transport.HTTP2.PingTimeout/10
 	call := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
@@ -80,7 +80,8 @@ func TestADeadConnectionIsGivenUp(t *testing.T) {
 	require.NoError(t, call())
 	l.dead.Store(true)
 	begun := time.Now()
-	_ = call() // nobody knows whether it arrived
-	require.NoError(t, call())
+	for call() != nil { // of the first one nobody knows whether it arrived
+		require.Less(t, time.Since(begun), 15*time.Second)
+	}
 	require.Less(t, time.Since(begun), 15*time.Second)
 }

@@ -141,8 +141,8 @@ func TestThePatientWaitLongerThanACall(t *testing.T) {
 				say(rw, 200, good(`{"accountName":"ADA OBI"}`))
 			}, func(o *Options) { o.Timeout = 2 * time.Second })
 			require.NoError(t, ask(t.Context(), c), "it has a token now")
-			c.posts = newTurns(rate.NewLimiter(rate.Every(3*time.Second), 1))
-			c.all = newTurns(rate.NewLimiter(rate.Every(3*time.Second), 1))
+			c.posts = newTurns(rate.NewLimiter(rate.Every(6*time.Second), 1))
+			c.all = newTurns(rate.NewLimiter(rate.Every(6*time.Second), 1))
 			require.NoError(t, ask(t.Context(), c))
 			require.ErrorContains(t, ask(t.Context(), c), "no turn in time")
 			require.NoError(t, ask(provider.Patient(t.Context()), c))
@@ -159,7 +159,7 @@ func TestAListGoesBeforeQuestions(t *testing.T) {
 			return
 		}
 		say(rw, 200, good(`{"id":"p-1","status":"SUCCESS","amount":1,"merchantTxRef":"`+ref+`"}`))
-	}, func(o *Options) { o.RequestsPerSec, o.Timeout = 4, time.Minute })
+	}, func(o *Options) { o.RequestsPerSec, o.Timeout = 1, time.Minute })
 	waiting := func() int {
 		c.all.mu.Lock()
 		defer c.all.mu.Unlock()
