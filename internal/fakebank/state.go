@@ -18,10 +18,9 @@ import (
 const saveEvery = time.Second
 
 // stateFile is what a bank keeps across runs. Money is decimal text; the wallet may be negative.
-// The place in the row of account numbers is not kept: each run begins at another one, so that a
-// number that was issued after the file was last written, before the process died, is not issued
-// again.
-// The service has its account, and would refuse the number for another.
+// The place in the row of account numbers is not kept: each run without a seed begins at another
+// one, so that a number that was issued after the file was last written, before the process died,
+// is not issued again. The service has its account, and would refuse the number for another.
 type stateFile struct {
 	Wallet       string            `json:"wallet"`
 	Accounts     []Account         `json:"accounts"`
