@@ -141,7 +141,7 @@ func requireLogin(cfg config.Config, log *slog.Logger, tries *ratelimit.Limiter,
 			log.Warn("a login to the operations port was refused", slog.String("from", at.Addr().Unmap().String()))
 			try = tries.Stranger(r.Context(), at.Addr(), got)
 		}
-		if !try.OK {
+		if !try.OK && given { // a browser sends the password only after it was asked for it
 			try.Header(w.Header().Set)
 			http.Error(w, ratelimit.ErrLimited.Msg, http.StatusTooManyRequests)
 			return

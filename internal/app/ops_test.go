@@ -44,6 +44,7 @@ func TestTriesAtTheOperationsLogin(t *testing.T) {
 	guessed := ask("192.0.2.1", "right")
 	require.Equal(t, 429, guessed.Code)
 	require.NotEmpty(t, guessed.Header().Get("Retry-After"))
+	require.Equal(t, 401, ask("192.0.2.1", "").Code, "a browser is asked for the password")
 	require.Equal(t, 204, ask("192.0.2.2", "right").Code, "another network")
 	require.Equal(t, 204, ask("192.0.2.1", "right").Code, "it has been let in")
 	require.Equal(t, 429, ask("192.0.2.1", "other").Code)
