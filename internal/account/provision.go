@@ -264,7 +264,7 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 		}
 		found, err := s.retake(ctx, tx, &r, tenantID, in, now)
 		switch {
-		case suspended && (err != nil || r.Status != Active): // what it has stays open
+		case suspended && (err == nil && r.Status != Active || errors.Is(err, ErrExists) || errors.Is(err, errWait)): // what it has stays open
 			return customer.ErrSuspended
 		case err != nil:
 			return err
