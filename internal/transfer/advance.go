@@ -101,6 +101,7 @@ func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 	}
 	switch is, err := s.atBank(ctx, st); {
 	case err != nil:
+		st.unanswered = errors.Is(err, provider.ErrBusy)
 		return s.postpone(ctx, st, false, err)
 	case is == paymentGone:
 		return s.conclude(ctx, st, takenBack)
