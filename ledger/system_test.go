@@ -175,7 +175,7 @@ func TestTrialBalanceTakesItsTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	cfg := b.Pool.Config()
-	cfg.ConnConfig.RuntimeParams["statement_timeout"] = "100"
+	cfg.ConnConfig.RuntimeParams["statement_timeout"] = "500"
 	pool, err := pgxpool.NewWithConfig(b.ctx, cfg)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -188,7 +188,7 @@ func TestTrialBalanceTakesItsTime(t *testing.T) {
 			_, err := ledger.ReadTrialBalance(b.ctx, pool, "2026-03-02")
 			done <- err
 		}()
-		_, err := tx.Exec(b.ctx, `SELECT pg_sleep(0.5)`)
+		_, err := tx.Exec(b.ctx, `SELECT pg_sleep(1)`)
 		return err
 	}))
 	require.NoError(t, <-done)
