@@ -177,13 +177,13 @@ func besideOthers(do func() error) (err error) {
 func (s *Service) recordOnce(ctx context.Context, checked Customer, nin secret.Redacted, outcome KYCEvent, by Submitter) (c Customer, err error) {
 	sealed := s.Box.Seal(secret.Place{Table: "customers", Column: "nin", Row: checked.ID.String()}, []byte(nin.Reveal()))
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		if by.Standing != nil { // the check may have taken a while
+		if c, err = lock(ctx, tx, checked.TenantID, checked.ID); err != nil {
+			return err
+		}
+		if by.Standing != nil { // the check, and the wait for the lock, may have taken a while
 			if err := by.Standing(ctx, tx); err != nil {
 				return err
 			}
-		}
-		if c, err = lock(ctx, tx, checked.TenantID, checked.ID); err != nil {
-			return err
 		}
 		if err := c.maySubmit(); err != nil {
 			return err
