@@ -184,7 +184,7 @@ func TestListsWaitForTheirTurns(t *testing.T) {
 		}
 	}
 	b.svc = b.serviceWith(testenv.BankClient(t, b.bank, b.Clock, func(o *nomba.Options) {
-		o.URL, o.PostsPerSec, o.Timeout = b.bank.URL(), 4, 500*time.Millisecond
+		o.URL, o.PostsPerSec, o.Timeout = b.bank.URL(), 4, time.Second
 	}))
 	b.confirmAll(ids)
 	b.untilConfirmed(len(ids))
