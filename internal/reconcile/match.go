@@ -30,7 +30,10 @@ func ofEntry(e *payment.Entry, k ExceptionKind, detail string) Exception {
 
 // withBank adds the bank's side to an exception.
 func (x Exception) withBank(t provider.Transaction) Exception {
-	x.ProviderTxnRef, x.AccountNumber, x.BankStatus, x.BankAmount, x.BankFee, x.At = t.ID, t.AccountNumber, string(t.Status), &t.Amount, &t.Fee, &t.Time
+	x.ProviderTxnRef, x.AccountNumber, x.BankStatus, x.BankAmount, x.BankFee = t.ID, t.AccountNumber, string(t.Status), &t.Amount, &t.Fee
+	if x.At = &t.Time; t.Time.IsZero() {
+		x.At = nil
+	}
 	return x
 }
 
@@ -145,9 +148,7 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		x := Exception{Kind: Unposted, EventID: &k.EventID, Detail: fmt.Sprintf("%s: %s; the bank's own record does not help: %s", k.Category, k.Problem, payment.Unfit(t))}.withBank(t)
 		r.unsettled(item{subject: s, exception: &x})
 	case t.Time.IsZero() && k.OccurredAt == nil: // the time decides whose it is, and whether it is a repeat
-		x := Exception{Detail: "the record is not stored: it does not say when the payment was made"}.withBank(t)
-		x.At = nil
-		r.nameUnusable(t.ID, x)
+		r.nameUnusable(t.ID, Exception{Detail: "the record is not stored: it does not say when the payment was made"}.withBank(t))
 	default:
 		if t.Time.IsZero() {
 			t.Time = *k.OccurredAt
@@ -225,7 +226,11 @@ func (r *comparison) readMisdirected(ctx context.Context, s *slice) error {
 // wait remembers a payment whose record is not final. It is reported if that takes more than a day.
 func (r *comparison) wait(t provider.Transaction) {
 	it := item{subject: subject{aboutPayment, t.ID}}
-	if r.report.StartedAt.Sub(t.Time) >= pendingTooLong {
+	since := t.Time
+	if old := r.before[it.subject]; since.IsZero() && old != nil { // the record does not say when it was made
+		since = old.foundAt
+	}
+	if !since.IsZero() && r.report.StartedAt.Sub(since) >= pendingTooLong {
 		x := Exception{Kind: StillPending, Detail: "the bank has not reported its outcome for more than a day"}.withBank(t)
 		it.exception = &x
 	}
