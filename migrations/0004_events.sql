@@ -181,6 +181,8 @@ CREATE TABLE recalls (
     CHECK (status = 'open' OR held = 0)
 );
 CREATE INDEX recalls_open ON recalls (opened_at) WHERE status IN ('open', 'watched');
+-- What was kept at a time, which the next reconciliation asks the bank about.
+CREATE INDEX recalls_kept ON recalls (closed_at) WHERE status = 'kept';
 CREATE INDEX recalls_held ON recalls (account_id) WHERE held > 0;
 COMMENT ON TABLE recalls IS
     'A payment that the bank may have taken back after it was confirmed. Until that is clear, its sum covers no settlement. One row per payment.';

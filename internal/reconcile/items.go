@@ -68,9 +68,9 @@ func (r *comparison) loadItems(ctx context.Context) error {
 	return r.loadTakenBack(ctx)
 }
 
-// loadDecided makes the run ask about the payments that operators have decided, or have kept, in
-// the time that it reads: their places in the list are long past, and the bank's record may say
-// otherwise.
+// loadDecided makes the run ask about the payments that operators have decided, and whose recalls
+// have ended without a reversal, in the time that it reads: their places in the list are long past,
+// and the bank's record may say otherwise.
 func (r *comparison) loadDecided(ctx context.Context) error {
 	refs, err := pg.Collect(ctx, r.pool, pgx.RowTo[string], `
 		SELECT e.provider_txn_ref FROM audit_log a JOIN inbound_events e ON e.id = ANY(ARRAY[substr(a.target, 7)::uuid])
