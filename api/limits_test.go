@@ -257,7 +257,7 @@ func TestLookupsThatWaitAreBounded(t *testing.T) {
 	greedy, other := w.onboard(), w.onboard()
 	o := w.opts.Transfers.Options
 	o.Bank = w.bankClient(w.opts.Log, 1) // a busy machine asks for more than that, too
-	t.Cleanup(w.opts.Transfers.Close) // setup closes the other
+	t.Cleanup(w.opts.Transfers.Close)    // setup closes the other
 	w.opts.Transfers = transfer.New(o)
 	w.serve()
 	look := func(m member, n int) reply {
