@@ -1,53 +1,16 @@
 package dojah
 
 import (
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/fakebank"
 	"ajo/internal/identity"
 )
-
-// dying is a listener whose connections can die without a word: what comes in is lost, and so is
-// what goes out.
-type dying struct {
-	net.Listener
-	dead atomic.Bool // those that were accepted before it was set
-}
-
-type dyingConn struct {
-	net.Conn
-	dead *atomic.Bool
-}
-
-func (l *dying) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil || l.dead.Load() { // later ones live
-		return c, err
-	}
-	return &dyingConn{c, &l.dead}, nil
-}
-
-func (c *dyingConn) Read(b []byte) (int, error) {
-	for {
-		n, err := c.Conn.Read(b)
-		if err != nil || !c.dead.Load() {
-			return n, err
-		}
-	}
-}
-
-func (c *dyingConn) Write(b []byte) (int, error) {
-	if c.dead.Load() {
-		return len(b), nil
-	}
-	return c.Conn.Write(b)
-}
 
 // A connection that no longer answers is given up, and the next check makes another one: else no
 // customer is approved until TCP gives it up.
@@ -60,7 +23,7 @@ func TestADeadConnectionIsGivenUp(t *testing.T) {
 		}
 		answer(200, `{"entity":{"first_name":"ADA","last_name":"OBI"}}`)(w, r)
 	}))
-	l := &dying{Listener: s.Listener}
+	l := &fakebank.Dying{Listener: s.Listener}
 	s.Listener, s.EnableHTTP2 = l, true
 	s.StartTLS()
 	t.Cleanup(s.Close)
@@ -78,7 +41,7 @@ func TestADeadConnectionIsGivenUp(t *testing.T) {
 		return err
 	}
 	require.NoError(t, check())
-	l.dead.Store(true)
+	l.Die()
 	begun := time.Now()
 	for check() != nil { // of the first one nobody knows whether it arrived
 		require.Less(t, time.Since(begun), 15*time.Second)
