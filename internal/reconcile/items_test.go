@@ -100,12 +100,7 @@ func TestRecordThatIsUnderWayAgain(t *testing.T) {
 func TestDecisionAboutWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	txn := b.paySilently("5000.00")
-	b.recorded(txn, fakebank.StatusPending)
-	id := b.receive(b.hook(txn)).ID
-	b.post(id)
-	b.Clock.Advance(25 * time.Hour)
-	require.NoError(t, b.payments.Confirm(b.ctx, id))
+	id, txn := b.underWayForADay()
 	_, err := b.payments.ConfirmReviewed(b.ctx, id, byHand)
 	require.NoError(t, err)
 	b.Clock.Advance(20 * time.Minute)

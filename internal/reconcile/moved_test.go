@@ -88,12 +88,7 @@ func TestBooksThatWereMoved(t *testing.T) {
 func TestRecallBeforeTheBooksWereMoved(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	id, txn := b.confirmed()
-	b.recorded(txn, "REFUND")
-	b.lastHour()
-	require.NoError(t, b.payments.Confirm(b.ctx, id))
-	require.Equal(t, "reversed", b.credit(id))
-	require.Empty(t, b.lastHour().Exceptions)
+	b.reversedByRecall()
 	b.Clock.Advance(time.Hour)
 	b.moveBooks()
 	b.Clock.Advance(24 * time.Hour)

@@ -69,12 +69,7 @@ func TestReconciliationOpensARecall(t *testing.T) {
 func TestManyThatTheBankTookBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	id, txn := b.confirmed()
-	b.recorded(txn, "REFUND")
-	b.lastHour()
-	require.NoError(t, b.payments.Confirm(b.ctx, id))
-	require.Equal(t, "reversed", b.credit(id))
-	require.Empty(t, b.lastHour().Exceptions)
+	txn := b.reversedByRecall()
 	b.Exec(`INSERT INTO inbound_events (id, received_at, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, digest)
 		SELECT ('ffffffff-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, $1, 'webhook', true, true, 'lost-' || n, 'lost-' || n, 'payment_success', 'ignored', sha256('lost')
 		FROM generate_series(1, 200) n`, b.Clock.Now())
@@ -140,12 +135,7 @@ func TestKeptAgainstTheBanksRecord(t *testing.T) {
 func TestReviewOfWhatWasUnderWay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	txn := b.paySilently("5000.00")
-	b.recorded(txn, fakebank.StatusPending)
-	id := b.receive(b.hook(txn)).ID
-	b.post(id)
-	b.Clock.Advance(25 * time.Hour)
-	require.NoError(t, b.payments.Confirm(b.ctx, id))
+	_, txn := b.underWayForADay()
 	for _, want := range []string{"0.00", "-4975.00"} {
 		_, err := b.svc.Run(b.ctx, b.Clock.Now().Add(-26*time.Hour), b.Clock.Now())
 		require.NoError(t, err)

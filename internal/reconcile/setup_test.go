@@ -135,6 +135,30 @@ func (b *bundle) confirmed() (uuid.UUID, fakebank.Transaction) {
 	return id, txn
 }
 
+// reversedByRecall makes a confirmed payment that the bank has taken back, as a run has found.
+func (b *bundle) reversedByRecall() fakebank.Transaction {
+	b.T.Helper()
+	id, txn := b.confirmed()
+	b.recorded(txn, "REFUND")
+	b.lastHour()
+	require.NoError(b.T, b.payments.Confirm(b.ctx, id))
+	require.Equal(b.T, "reversed", b.credit(id))
+	require.Empty(b.T, b.lastHour().Exceptions)
+	return txn
+}
+
+// underWayForADay makes a payment whose end the bank has not said in a day: it is under review.
+func (b *bundle) underWayForADay() (uuid.UUID, fakebank.Transaction) {
+	b.T.Helper()
+	txn := b.paySilently("5000.00")
+	b.recorded(txn, fakebank.StatusPending)
+	id := b.receive(b.hook(txn)).ID
+	b.post(id)
+	b.Clock.Advance(25 * time.Hour)
+	require.NoError(b.T, b.payments.Confirm(b.ctx, id))
+	return id, txn
+}
+
 // credit is the status of an event's credit.
 func (b *bundle) credit(id uuid.UUID) string {
 	b.T.Helper()
