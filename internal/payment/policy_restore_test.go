@@ -74,7 +74,7 @@ func TestARestoredPaymentWasRefunded(t *testing.T) {
 
 // A payment that the policy accepted is restored, or corrected in its fee, after the account has
 // come to expect another amount, or got another policy, or by the bank's clock after its own end of
-// the account: the tenant has been told that it is accepted, and it does not go back to its sender.
+// the account: its event says that it is accepted, and it does not go back to its sender.
 func TestARestoredPaymentWasAccepted(t *testing.T) {
 	for name, change := range map[string]func(*policies, *account.Changes){
 		"another amount": func(_ *policies, c *account.Changes) { c.ExpectedAmount = new(money.Must("7000.00")) },
