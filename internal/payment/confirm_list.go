@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"ajo/internal/batch"
@@ -283,7 +284,7 @@ const (
 	leaveListSQL = ownListSQL + `DELETE FROM confirm_lists l USING own WHERE l.second = own.second`
 )
 
-// readList reads a list, a page after the other, until it ends or is not worth it. A list of
+// readList reads a list while it is worth it, and confirms what it has found meanwhile. A list of
 // several seconds that turns out to be long is given up in favour of shorter ones.
 func (s *Service) readList(l *listing) {
 	defer s.lists.slots.Release(1)
@@ -292,6 +293,8 @@ func (s *Service) readList(l *listing) {
 	defer cancel()
 	parts, cursor, seen, failed := contiguous(l.seconds), "", false, false
 	var others []provider.Transaction // that nobody has waited for yet
+	var confirming errgroup.Group
+	confirming.SetLimit(1)
 	for pages, taken := 1, time.Now(); ; pages++ {
 		page, err := s.Bank.Transactions(ctx, time.Unix(parts[0].from, 0), time.Unix(parts[0].to, 0), cursor)
 		others = append(others, l.offer(page.Transactions)...)
@@ -299,9 +302,14 @@ func (s *Service) readList(l *listing) {
 		seen = seen || len(page.Transactions) > 0
 		read := page.Next == "" || seen && page.EndsLater // what follows is asked about by its own id
 		last := err != nil || read && len(parts) == 1 || !s.Clock.Now().Before(l.until)
-		if last || full || pages >= l.worth() || len(others) >= listBatch || time.Since(taken) >= listHeld {
-			err = errors.Join(err, s.confirmOthers(ctx, l, others))
+		stop := last || full || pages >= l.worth()
+		if stop || len(others) >= listBatch || time.Since(taken) >= listHeld {
+			records := others
+			confirming.Go(func() error { return s.confirmOthers(ctx, l, records) })
 			others, taken = nil, time.Now()
+		}
+		if stop {
+			err = errors.Join(err, confirming.Wait())
 		}
 		last = last || pages >= l.worth() // with what these pages had
 		l.cut = !last && full
