@@ -33,9 +33,15 @@ const (
 	answersRetry     = 1 // seconds after which a refused request may try again
 )
 
-// inShare answers a request, unless too many of its tenant's are being answered.
+// inShare answers a request, unless too many of its tenant's are being answered, or its tenant has
+// written enough for a day.
 func (e *edge) inShare(c *fiber.Ctx) error {
 	s, tenant := e.Sandbox, caller(c).ID
+	if c.Method() != http.MethodGet {
+		if err := e.limitQuietly(c, e.Limits.Tenant(c.UserContext(), ratelimit.TestWrite, tenant)); err != nil {
+			return err
+		}
+	}
 	if !s.begin(tenant) {
 		return e.limit(c, ratelimit.Result{Limit: answersPerTenant, Reset: answersRetry})
 	}

@@ -23,6 +23,7 @@ import (
 	"ajo/internal/secret"
 	"ajo/internal/tenant"
 	"ajo/internal/testenv"
+	"ajo/ratelimit"
 )
 
 // modes are the live service and the sandbox, each on a database of its own.
@@ -145,6 +146,23 @@ func TestTestModeFromKeyToPayment(t *testing.T) {
 	w.do("GET", "/auth/me", "", ada.withSession()...).ok(200, &me)
 	require.Equal(t, "unverified", me.KYCStatus)
 	require.Equal(t, before, rowCounts(t, w.Pool), "the live database")
+}
+
+// A tenant writes so much a day, since the simulated bank keeps it in memory. It still reads, and
+// others write.
+func TestTestModeTakesSoMuchADay(t *testing.T) {
+	m := setupModes(t)
+	one, other := m.inTest(m.live.onboard()), m.inTest(m.live.onboard())
+	for left := int64(2); left > 1; {
+		left = m.box.opts.Limits.Tenant(t.Context(), ratelimit.TestWrite, one.id).Remaining
+	}
+	m.live.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, one.withKey()...).ok(201, nil)
+	resp := m.live.do("POST", "/v1/test/payments", `{"accountRef":"shop-1","amount":"10.00"}`, one.withKey()...)
+	resp.refused(429, ratelimit.ErrLimited.Msg)
+	require.Equal(t, "2000", resp.Header.Get("RateLimit-Limit"))
+	m.live.do("GET", "/v1/accounts/shop-1", "", one.withKey()...).ok(200, nil)
+	m.live.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, other.withKey()...).ok(201, nil)
+	require.Len(t, m.box.bank.Transactions(), 0)
 }
 
 // rowCounts counts the rows of every table.

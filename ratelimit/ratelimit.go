@@ -53,6 +53,7 @@ const (
 	Listen      Action = "listen"       // is repeated as soon as it is answered
 	Password    Action = "password"     // tries the present password
 	Members     Action = "members"      // mails people of the tenant's choice
+	TestWrite   Action = "test-write"   // is kept in the memory of the simulated bank
 )
 
 // perAction is how often a tenant may do it.
@@ -62,6 +63,7 @@ var perAction = map[Action]limiter.Rate{
 	Listen:      {Period: time.Minute, Limit: 600},
 	Password:    perAccount,
 	Members:     {Period: time.Hour, Limit: 200}, // twice as many as there may be
+	TestWrite:   {Period: 24 * time.Hour, Limit: 2000},
 }
 
 // What each kind of limit decides.

@@ -22,8 +22,12 @@ import (
 	"ajo/migrations"
 )
 
-// sandboxPayout is how long a payout is under way at the simulated bank.
-const sandboxPayout = 3 * time.Second
+// sandboxPayout is how long a payout is under way at the simulated bank, and sandboxKeep how long it
+// is kept there: longer than the bank is asked about a recall.
+const (
+	sandboxPayout = 3 * time.Second
+	sandboxKeep   = 20 * 24 * time.Hour
+)
 
 // keyKind is the kind of API keys that a process makes and accepts.
 func keyKind(cfg config.Config) secret.KeyKind {
@@ -60,7 +64,7 @@ func Sandbox(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
 	bank := sandbox.NewBank(fakebank.Options{
-		Log: log.With(slog.String("role", "bank")), StateFile: filepath.Join(filepath.Dir(cfg.SpoolDir), "bank.json"), PayoutDelay: sandboxPayout,
+		Log: log.With(slog.String("role", "bank")), StateFile: filepath.Join(filepath.Dir(cfg.SpoolDir), "bank.json"), PayoutDelay: sandboxPayout, KeepFor: sandboxKeep,
 		AccountID: cfg.ProviderAccountID, ClientID: cfg.ProviderClientID, ClientSecret: cfg.ProviderClientSecret.Reveal(), WebhookSecret: cfg.ProviderWebhookSecret.Reveal(),
 		SignatureHeader: cfg.ProviderSignatureHeader, TimestampHeader: cfg.ProviderTimestampHeader,
 	})

@@ -89,6 +89,8 @@ type Options struct {
 	// anywhere
 	Seed      uint64
 	StateFile string // JSON kept across runs; empty: nothing is written
+	// how long payments and payouts are kept; zero: always
+	KeepFor time.Duration
 	Clock     clock.Clock
 	Log       *slog.Logger
 }

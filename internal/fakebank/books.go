@@ -215,6 +215,28 @@ func (k *books) enterPayout(p *Payout) {
 	k.changes.Add(1)
 }
 
+// forget removes the payments and payouts that are older.
+func (k *books) forget(before time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old, _ := slices.BinarySearchFunc(k.lines, before, func(r *record, at time.Time) int { return r.at.Compare(at) })
+	if old == 0 {
+		return
+	}
+	for _, r := range k.lines[:old] {
+		if r.tx != nil {
+			delete(k.txs, r.tx.ID)
+			delete(k.txs, r.tx.ListedAs)
+			delete(k.senders, [2]string{r.tx.SenderBankCode, r.tx.SenderAccount})
+		} else {
+			delete(k.payouts, r.out.Ref)
+			delete(k.outIDs, r.out.ID)
+		}
+	}
+	k.lines = slices.Delete(k.lines, 0, old)
+	k.changes.Add(1)
+}
+
 // insert keeps the lines ordered.
 func (k *books) insert(r *record) {
 	i, _ := slices.BinarySearchFunc(k.lines, r, (*record).compare)

@@ -14,8 +14,12 @@ import (
 	"ajo/internal/clock"
 )
 
-// saveEvery is how often a state file is written while there are changes.
-const saveEvery = time.Second
+// saveEvery is how often a state file is written while there are changes; a large one is written
+// less often, so that it takes at most 1/saveShare of a processor.
+const (
+	saveEvery = time.Second
+	saveShare = 10
+)
 
 // stateFile is what a bank keeps across runs. Money is decimal text; the wallet may be negative.
 // The place in the row of account numbers is not kept: each run without a seed begins at another
@@ -37,10 +41,19 @@ type saver struct {
 
 // keepSaved writes the state file now and then, off everybody's path.
 func (b *Bank) keepSaved() {
+	var next time.Time
 	clock.Every(b.ctx, saveEvery, func() {
+		begun := time.Now()
+		if begun.Before(next) {
+			return
+		}
+		if b.opt.KeepFor > 0 {
+			b.books.forget(b.clock.Now().Add(-b.opt.KeepFor))
+		}
 		if err := b.save(); err != nil {
 			b.log.Error("fake bank's state was not written", "error", err)
 		}
+		next = time.Now().Add((saveShare - 1) * time.Since(begun))
 	})
 }
 

@@ -65,6 +65,32 @@ func TestStateIsWrittenWhileRunning(t *testing.T) {
 	})
 }
 
+// A bank that keeps its records for a while forgets older ones, and no account and no money.
+func TestOldRecordsAreForgotten(t *testing.T) {
+	t.Parallel()
+	options := fakebank.Options{StateFile: filepath.Join(t.TempDir(), "bank.json"), KeepFor: time.Hour}
+	c := clock.NewFake(start)
+	one := run(t, options, c)
+	one.open()
+	old := one.pay("5000.00")
+	one.submit("old", "1000")
+	c.Advance(time.Microsecond)
+	young := one.pay("70.00")
+	one.submit("young", "1000")
+	c.Advance(time.Hour)
+	testenv.Eventually(t, 30*time.Second, "the older records to be forgotten", func() bool { _, kept := one.Transaction(old.ID); return !kept })
+	require.NoError(t, one.Close())
+
+	for _, b := range []*bundle{one, run(t, options, c)} {
+		require.Len(t, b.Transactions(), 1)
+		require.Equal(t, young.ID, b.Transactions()[0].ID)
+		require.Len(t, b.Payouts(), 1)
+		require.Equal(t, "young", b.Payouts()[0].Ref)
+		require.Len(t, b.Accounts(), 1)
+		require.Equal(t, "3035.00", b.Wallet().String())
+	}
+}
+
 // A bank that died after it had opened an account, and before it had written that down, does not
 // issue its number again: the service has that account.
 func TestNumbersAfterADeathAreOthers(t *testing.T) {
