@@ -67,16 +67,17 @@ func (s *chaosRun) freezes(ctx context.Context, rng *rand.Rand) {
 	s.thaws()
 }
 
-// thaws has an operator lift every freeze that stands, again until there is none.
+// thaws has an operator lift every freeze that stands, again until there is none. Postgres may just
+// be starting.
 func (s *chaosRun) thaws() {
-	for try := 1; ; try++ {
+	for begun := time.Now(); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		standing, err := pg.Collect(ctx, s.Pool, pgx.RowTo[string], `SELECT id::text FROM freezes WHERE lifted_at IS NULL AND coalesce(until, 'infinity') > now()`)
 		cancel()
 		if err == nil && len(standing) == 0 {
 			return
 		}
-		if try > 200 {
+		if time.Since(begun) > 2*time.Minute {
 			s.t.Errorf("freezes %v stand: %v", standing, err)
 			return
 		}
