@@ -91,8 +91,8 @@ type Options struct {
 	StateFile string // JSON kept across runs; empty: nothing is written
 	// how long payments and payouts are kept; zero: always
 	KeepFor time.Duration
-	Clock     clock.Clock
-	Log       *slog.Logger
+	Clock   clock.Clock
+	Log     *slog.Logger
 }
 
 func (o Options) withDefaults() Options {

@@ -65,6 +65,9 @@ type Transaction struct {
 	ListedAs string `json:"listedAs,omitempty"`
 }
 
+// from is the account that it came from: bank code and number.
+func (t *Transaction) from() [2]string { return [2]string{t.SenderBankCode, t.SenderAccount} }
+
 // Payout is a transfer out of the wallet, in the bank's own record.
 type Payout struct {
 	ID            string       `json:"id"`
@@ -117,6 +120,12 @@ func (r *record) compare(o *record) int {
 	return cmp.Or(r.at.Compare(o.at), cmp.Compare(r.seq, o.seq))
 }
 
+// sender is a payer's name, with the transaction that it is of.
+type sender struct {
+	name string
+	tx   *Transaction
+}
+
 // books is all that the bank remembers. Its lock is held for map work only: never while a rule is
 // asked, an answer is written or an event is sent.
 type books struct {
@@ -130,7 +139,7 @@ type books struct {
 	outIDs   map[string]*Payout   // by id
 	lines    []*record            // of the whole bank, by time
 	people   map[string]Person    // by NIN
-	senders  map[[2]string]string // who last paid in, by bank code and account number
+	senders  map[[2]string]sender // who last paid in, by bank code and account number
 	serial   int                  // of the next account number
 	seq      int64
 
@@ -146,7 +155,7 @@ func newBooks(opening money.Amount, seed uint64) *books {
 		wallet: opening, serial: start,
 		accounts: make(map[string]*Account), numbers: make(map[string]*Account),
 		txs: make(map[string]*Transaction), payouts: make(map[string]*Payout), outIDs: make(map[string]*Payout),
-		people: sandboxPeople(), senders: make(map[[2]string]string),
+		people: sandboxPeople(), senders: make(map[[2]string]sender),
 	}
 }
 
@@ -194,7 +203,7 @@ func (k *books) enter(tx *Transaction, at time.Time) {
 	k.txs[tx.ID] = tx
 	k.insert(&record{at: at, seq: k.seq, tx: tx})
 	if tx.SenderBankCode != "" {
-		k.senders[[2]string{tx.SenderBankCode, tx.SenderAccount}] = tx.SenderName
+		k.senders[tx.from()] = sender{tx.SenderName, tx}
 	}
 	k.changes.Add(1)
 }
@@ -203,8 +212,8 @@ func (k *books) enter(tx *Transaction, at time.Time) {
 func (k *books) sender(bankCode, number string) (name string, ok bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	name, ok = k.senders[[2]string{bankCode, number}]
-	return name, ok
+	s, ok := k.senders[[2]string{bankCode, number}]
+	return s.name, ok
 }
 
 // enterPayout adds a payout to the book. The lock is held.
@@ -227,7 +236,9 @@ func (k *books) forget(before time.Time) {
 		if r.tx != nil {
 			delete(k.txs, r.tx.ID)
 			delete(k.txs, r.tx.ListedAs)
-			delete(k.senders, [2]string{r.tx.SenderBankCode, r.tx.SenderAccount})
+			if k.senders[r.tx.from()].tx == r.tx { // who has not paid in again since
+				delete(k.senders, r.tx.from())
+			}
 		} else {
 			delete(k.payouts, r.out.Ref)
 			delete(k.outIDs, r.out.ID)

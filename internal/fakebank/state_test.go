@@ -79,6 +79,10 @@ func TestOldRecordsAreForgotten(t *testing.T) {
 	one.submit("young", "1000")
 	c.Advance(time.Hour)
 	testenv.Eventually(t, 30*time.Second, "the older records to be forgotten", func() bool { _, kept := one.Transaction(old.ID); return !kept })
+	// both came from one account: a refund of the younger one asks whose it is
+	one.login()
+	payer := one.do("POST", "/v1/transfers/bank/lookup", `{"bankCode":"`+young.SenderBankCode+`","accountNumber":"`+young.SenderAccount+`"}`)
+	require.Equal(t, young.SenderName, payer.get("data", "accountName"))
 	require.NoError(t, one.Close())
 
 	for _, b := range []*bundle{one, run(t, options, c)} {
