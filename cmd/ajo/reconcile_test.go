@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 
 	"ajo/internal/clock"
 	"ajo/internal/fakebank"
+	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -318,6 +320,33 @@ func TestAdoptCommand(t *testing.T) {
 	require.Contains(t, stderr, "SOMEBODYS-1: "+transfer.ErrNoAccount.Error())
 	require.Contains(t, stderr, "GIVEN-BACK-1: "+transfer.ErrNotPaid.Error())
 	require.Equal(t, ours, testenv.Value[string](c.Env, `SELECT merchant_tx_ref FROM transfers`))
+}
+
+// A refund by policy is booked as it was made: the fee that the tenant bears comes out of what is
+// held of its payment, and out of no other money.
+func TestAdoptCommandReservesTheFee(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	bankSettings(c.env, c.bank.URL())
+	payment := c.posted(c.txn, ledger.EventConfirm)
+	c.Exec(`UPDATE tenants SET payout_fee_by = 'tenant'`)
+	require.NoError(t, pg.InTx(t.Context(), c.Pool, func(tx pg.Tx) error {
+		return ledger.SetPolicyHold(t.Context(), tx, c.txn.Time, ledger.PolicyHold{
+			AccountID: c.account, EntryID: testenv.Value[uuid.UUID](c.Env, `SELECT id FROM ledger_entries WHERE transaction_group_id = $1`, payment),
+			Amount: money.Must("4975.00"), Policy: ledger.Policy{Source: ledger.HeldForRefund, Reason: "under"},
+		})
+	}))
+	of := sha256.Sum256([]byte(c.txn.ID))
+	key, err := idempotency.NewRequest(testenv.Value[uuid.UUID](c.Env, `SELECT id FROM tenants`), "refund by policy: "+hex.EncodeToString(of[:]), "", "", nil)
+	require.NoError(t, err)
+	own, _ := key.Name()
+	ref := "AJR" + hex.EncodeToString(c.account[8:]) + hex.EncodeToString(of[:4]) + hex.EncodeToString(own[:4])
+	_, err = c.client.Pay(t.Context(), provider.NewPayout{Ref: ref, Amount: money.Must("4965.00"), BankCode: "035", AccountNumber: "0123456789", AccountName: "BOLA OJO", SenderName: "Ada Stores"})
+	require.NoError(t, err)
+	_, stderr, code := toolRun(t, c.env, "transfers", "adopt", ref, "--reason", "restored", "--yes")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "10.00", testenv.Value[string](c.Env, `SELECT coalesce(reserved_fee, 0)::text FROM transfers WHERE merchant_tx_ref = $1 AND by_policy`, ref))
+	require.Zero(t, testenv.Value[int](c.Env, `SELECT count(*) FROM holds WHERE status = 'open'`))
 }
 
 func TestReviewSenderCommand(t *testing.T) {

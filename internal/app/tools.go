@@ -148,7 +148,13 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	t.Payments = payment.New(payment.Options{
 		Pool: t.Pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, ConfirmDelays: delays, ConfirmMinAge: cfg.ConfirmMinAge,
 	})
-	t.Transfers = transfer.New(transfer.Options{Pool: t.Pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, Rechecks: cfg.SettleRechecks})
+	var fees fee.Tiers
+	if cfg.FeeTiers != "" {
+		if err = fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
+			return fmt.Errorf("AJO_FEE_TIERS: %w", err)
+		}
+	}
+	t.Transfers = transfer.New(transfer.Options{Pool: t.Pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, Rechecks: cfg.SettleRechecks, Fees: fees})
 	t.Reconciler = reconcile.New(reconcile.Options{
 		Pool: t.Pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: &t.clock, Log: s.Log, MinAge: cfg.ConfirmMinAge,
 	})
