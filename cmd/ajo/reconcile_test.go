@@ -302,6 +302,18 @@ func TestEventRefundCommand(t *testing.T) {
 	require.Contains(t, out, "events.refund")
 }
 
+// A record that names the sender's bank, and not its code, is enough, as for refunds of tenants.
+func TestEventRefundToABankByItsName(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	id := c.misdirected(c.txn)
+	bankSettings(c.env, c.bank.URL())
+	c.bank.SetTransaction(c.txn.ID, func(t *fakebank.Transaction) { t.SenderBankCode = "" })
+	_, stderr, code := toolRun(t, c.env, "events", "refund", id.String(), "--reason", "ticket 5", "--yes")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "035", testenv.Value[string](c.Env, `SELECT bank_code FROM transfers WHERE status = 'pending' AND refund_of IS NOT NULL`))
+}
+
 // Of a list of payouts, one that cannot be adopted holds up none of those behind it.
 func TestAdoptCommand(t *testing.T) {
 	t.Parallel()

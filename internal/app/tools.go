@@ -154,7 +154,11 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 			return fmt.Errorf("AJO_FEE_TIERS: %w", err)
 		}
 	}
-	t.Transfers = transfer.New(transfer.Options{Pool: t.Pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, Rechecks: cfg.SettleRechecks, Fees: fees})
+	var banks *transfer.BankList
+	if t.bank != nil {
+		banks = transfer.NewBankList(t.bank, t.redis, &t.clock, s.Log)
+	}
+	t.Transfers = transfer.New(transfer.Options{Pool: t.Pool, Bank: t.bank, Banks: banks, Clock: &t.clock, Log: s.Log, Rechecks: cfg.SettleRechecks, Fees: fees})
 	t.Reconciler = reconcile.New(reconcile.Options{
 		Pool: t.Pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: &t.clock, Log: s.Log, MinAge: cfg.ConfirmMinAge,
 	})

@@ -38,7 +38,7 @@ type BankList struct {
 	again  time.Time // when it is checked again
 }
 
-// NewBankList returns the list of the given bank.
+// NewBankList returns the list of the given bank; without Redis (nil), this process's own.
 func NewBankList(bank provider.Bank, r redis.UniversalClient, c clock.Clock, log *slog.Logger) *BankList {
 	return &BankList{bank: bank, redis: r, clock: c, log: log}
 }
@@ -129,6 +129,9 @@ func (l *BankList) newest(ctx context.Context) (keptBanks, error) {
 }
 
 func (l *BankList) load(ctx context.Context) *keptBanks {
+	if l.redis == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, banksTimeout)
 	defer cancel()
 	b, err := l.redis.Get(ctx, banksKey).Bytes()
@@ -143,6 +146,9 @@ func (l *BankList) load(ctx context.Context) *keptBanks {
 }
 
 func (l *BankList) save(ctx context.Context, k keptBanks) {
+	if l.redis == nil {
+		return
+	}
 	b, err := json.Marshal(k)
 	if err != nil {
 		return
