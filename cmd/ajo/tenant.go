@@ -15,6 +15,7 @@ import (
 	"ajo/internal/app"
 	"ajo/internal/audit"
 	"ajo/internal/fee"
+	"ajo/internal/freeze"
 	"ajo/internal/page"
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
@@ -176,6 +177,11 @@ func (t *tool) newSuspendCmd() *cobra.Command {
 	return t.tenantChange(command{
 		use: "suspend <id or e-mail>", short: "Refuse a tenant's API keys and sessions from now on", example: `  ajo tenant suspend ops@shop.example --reason "ticket 4711"`,
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+		if r.Status == tenant.Suspended { // perhaps by a run that ended before what was open then
+			if err := freeze.AwaitSubmissions(ctx, tools.Pool); err != nil {
+				return plan{}, err
+			}
+		}
 		return tenantSwitch{
 			on: r.Status == tenant.Suspended, state: "suspended", do: tools.Tenants.Suspend,
 			will: "Suspend tenant %s: its API key is refused from the next request on, and its sessions end. Payments to its accounts are still posted and delivered. Settlements that are at the bank are completed; the others stay pending until it is active again.",

@@ -111,10 +111,11 @@ func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 // and records nothing, when the tenant is suspended already. For operators; [ErrNotFound].
 func (s *Service) Suspend(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
 	changed, err := s.setStatus(ctx, id, Suspended, "tenant.suspend", by)
-	if err != nil || !changed {
-		return changed, err
+	if err != nil {
+		return false, err
 	}
-	return true, freeze.AwaitSubmissions(ctx, s.Pool)
+	// whoever suspended it before may not have seen the end of what was open
+	return changed, freeze.AwaitSubmissions(ctx, s.Pool)
 }
 
 // Activate ends a suspension, or opens a closed tenant again, which has no key and no open account

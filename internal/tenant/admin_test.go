@@ -203,6 +203,28 @@ func TestTenantChangesNeedATenantAndAReason(t *testing.T) {
 	require.Empty(t, b.audited())
 }
 
+// While a transaction from before it may still submit a payout, no answer says that the tenant is
+// suspended: neither the first one nor that of a repetition.
+func TestSuspendAgainWaitsToo(t *testing.T) {
+	b := setup(t)
+	id := b.Tenant()
+	open, err := b.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = open.Rollback(context.Background()) }()
+	_, err = open.Exec(t.Context(), `UPDATE transfers SET updated_at = now() WHERE false`)
+	require.NoError(t, err)
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err = b.Suspend(ctx, id, byHand)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	require.NoError(t, open.Rollback(t.Context()))
+	changed, err := b.Suspend(t.Context(), id, byHand)
+	require.NoError(t, err)
+	require.False(t, changed)
+}
+
 // Of many that suspend at once, one does and records it.
 func TestOperatorsAtOnceSuspendOnce(t *testing.T) {
 	b := setup(t)
