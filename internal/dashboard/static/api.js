@@ -25,11 +25,20 @@ export function whenSignedOut(f) {
 // credentials, which is then no end of a session. key is the request's Idempotency-Key. Warned gets the warning of an answer that has one.
 export async function call(method, path, { body, query, key, open = false, warned = () => {} } = {}) {
   const answer = await send(method, path + queryText(query), body, key);
-  const text = await answer.text().catch(() => '');
-  if (!answer.ok) throw refused(answer, text, open);
+  if (!answer.ok) throw refused(answer, await answer.text().catch(() => ''), open);
+  const decoded = await whole(answer);
   const warning = answer.headers.get('X-Ajo-Warning');
   if (warning) warned(warning);
-  return text ? JSON.parse(withAmountsAsText(text)) : null;
+  return decoded;
+}
+
+// whole decodes an answer. One that was cut on its way, or is not the service's, is none: what it answers may have been done.
+async function whole(answer) {
+  try {
+    return JSON.parse(withAmountsAsText(await answer.text()));
+  } catch {
+    throw new Refusal(0, 'The answer did not arrive whole. Check your connection and try again.', answer.headers.get('X-Request-ID'));
+  }
 }
 
 export const get = (path, query) => call('GET', path, { query });
