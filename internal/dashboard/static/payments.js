@@ -6,7 +6,7 @@ import { h } from './dom.js';
 import { grouped, naira, plural, words } from './format.js';
 import { refundButton } from './refund.js';
 import { setQuery, to } from './route.js';
-import { filters, list, orders, sortedBy, sorting, table } from './table.js';
+import { asked, filters, list, orders, sortedBy, sorting, table } from './table.js';
 import { amount, badge, card, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, sentence, time } from './ui.js';
 
 // payer is who paid, as far as it is known: the name, the account and the bank.
@@ -22,9 +22,6 @@ export const paymentColumns = [
   { name: 'Fee', number: true, value: (p) => (p.fee === '0.00' ? dim('—') : amount(p.fee)) },
   { name: 'Net', number: true, value: (p) => amount(p.amount, p.status) },
 ];
-
-// asked is a query as the service takes it: an amount may be written as people do, such as ₦12,000.
-const asked = (query) => ({ ...query, amount: (query.amount ?? '').replaceAll(/[₦,\s]/g, ''), sort: '' });
 
 // payments lists them, with what they come to.
 export function payments(_, query) {

@@ -30,6 +30,9 @@ function sortHead(c, { value, choose }) {
       c.name, h('span', { class: 'way', 'aria-hidden': 'true' }, here ? (way === 'asc' ? '▲' : '▼') : '')));
 }
 
+// asked is a list's query as the service takes it, but for the order: an amount may be written as people do, such as ₦12,000.
+export const asked = (query) => ({ ...query, amount: (query.amount ?? '').replaceAll(/[₦,\s]/g, ''), sort: '' });
+
 // sortedBy is how the service is asked for an order.
 export function sortedBy({ sort }) {
   const [by, order] = (sort || '').split('-');

@@ -5,7 +5,7 @@ import { approval } from './approval.js';
 import { h } from './dom.js';
 import { naira } from './format.js';
 import { setQuery, to } from './route.js';
-import { filters, list, orders, read, sortedBy, sorting } from './table.js';
+import { asked, filters, list, orders, read, sortedBy, sorting } from './table.js';
 import { amount, announce, badge, code, copyButton, dim, empty, exported, facts, follow, pageHead, refreshButton, region, time } from './ui.js';
 
 // state is the status, or that it waits for people.
@@ -39,12 +39,13 @@ export function transfers(_, query, session) {
   };
   const found = list({
     caption: 'Transfers', noun: 'transfer', columns: transferColumns, sorted: sorting(() => query, () => form, change),
-    fetchPage: (range) => read('/auth/transfers', 'transfers', { ...query, sort: '', ...sortedBy(query), ...range }),
-    none: () => (query.status || query.awaiting || query.search || query.accountRef ? empty('No transfers match.')
+    fetchPage: (range) => read('/auth/transfers', 'transfers', { ...asked(query), ...sortedBy(query), ...range }),
+    none: () => (query.status || query.awaiting || query.search || query.amount || query.accountRef ? empty('No transfers match.')
       : empty('No transfers yet.', 'Payouts are made here by members with the role finance, or through the API: ', h('a', { href: '#/api' }, 'see the commands'), '.')),
   });
   const form = filters([
     { name: 'search', label: 'Search', type: 'search', placeholder: 'Reference, account or number' },
+    { name: 'amount', label: 'Amount', placeholder: '12,000' },
     { name: 'status', label: 'Status', options: [['', 'All'], ['pending', 'Pending'], ['processing', 'Processing'], ['success', 'Success'], ['failed', 'Failed'], ['refunded', 'Refunded']] },
     { name: 'awaiting', label: 'Approval', options: [['', 'All'], ['approval', 'Awaits approval']] },
     orders([['amount-desc', 'Largest first'], ['amount-asc', 'Smallest first']]),

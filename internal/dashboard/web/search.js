@@ -64,5 +64,14 @@ test('a search says where there may be more', async () => {
   await page.getByRole('link', { name: 'payments', exact: true }).click();
   await page.getByRole('heading', { name: 'Payments', level: 1 }).waitFor();
   assert.equal(await page.getByRole('searchbox', { name: 'Search', exact: true }).inputValue(), 'bello');
+  for (const [name, heading] of [['payments', 'Payments'], ['transfers', 'Transfers']]) { // a sum goes on as one
+    await go(page, '/search?q=' + encodeURIComponent('₦12,000'));
+    await page.getByText('Only the newest 10,000 of each list were searched.').waitFor();
+    const asked = page.waitForRequest(new RegExp(`/auth/${name}\\?(.*&)?amount=12000(&|$)`));
+    await page.getByRole('link', { name, exact: true }).click();
+    await page.getByRole('heading', { name: heading, level: 1 }).waitFor();
+    assert.equal(await page.getByLabel('Amount').inputValue(), '₦12,000');
+    await asked;
+  }
   await v.close();
 });
