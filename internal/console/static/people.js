@@ -66,9 +66,12 @@ export function tenant({ id }, _, session) {
   return page;
 }
 
+// own is a part of a price; one that ends a tenant's own price has none, as the list's holds from then on.
+const own = (part) => (p) => (p.AsListed ? dim('—') : part(p));
+
 const prices = [
-  { name: 'On', head: true, value: (p) => p.On }, { name: 'Of', loose: true, value: (p) => (/^[0-]+$/.test(p.TenantID) ? 'all tenants' : code(p.TenantID)) }, { name: 'From', value: (p) => time(p.ValidFrom) }, { name: 'Percent', number: true, value: (p) => p.Percent },
-  { name: 'Flat', number: true, value: (p) => sum(p.Flat) }, { name: 'At least', number: true, value: (p) => sum(p.Minimum) }, { name: 'At most', number: true, value: (p) => limit(p.Cap) }, { name: 'By', loose: true, value: (p) => p.Actor }, { name: 'Reason', wide: true, value: (p) => p.Reason },
+  { name: 'On', head: true, value: (p) => p.On }, { name: 'Of', loose: true, value: (p) => (/^[0-]+$/.test(p.TenantID) ? 'all tenants' : code(p.TenantID)) }, { name: 'From', value: (p) => time(p.ValidFrom) }, { name: 'Percent', number: true, value: (p) => (p.AsListed ? 'as listed' : p.Percent) },
+  { name: 'Flat', number: true, value: own((p) => sum(p.Flat)) }, { name: 'At least', number: true, value: own((p) => sum(p.Minimum)) }, { name: 'At most', number: true, value: own((p) => limit(p.Cap)) }, { name: 'By', loose: true, value: (p) => p.Actor }, { name: 'Reason', wide: true, value: (p) => p.Reason },
 ];
 
 export function pricesPage(_, query, session) {

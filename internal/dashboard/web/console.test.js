@@ -365,6 +365,15 @@ test('a price is set, and shown', async () => {
     await d.getByLabel('Percent').fill('7.5');
   }), /of VAT on the platform's fees, from a minute from now on/);
   await page.getByRole('row', { name: 'vat' }).getByText('7.5').waitFor();
+
+  const t = await newTenant();
+  await world.service.tool('prices', 'set', '--tenant', t.email, '--on', 'payment', '--percent', '1.5', '--flat', '10', '--from', '2030-01-01', '--reason', 'contract 12', '--yes');
+  await world.service.tool('prices', 'set', '--tenant', t.email, '--on', 'payment', '--as-listed', '--from', '2031-01-01', '--reason', 'contract 12 ends', '--yes');
+  await go(page, '/prices?tenant=' + encodeURIComponent(t.email));
+  const figures = (reason) => page.getByRole('row').filter({ hasText: reason }).locator('td.number').allTextContents();
+  await page.getByText('contract 12 ends').waitFor();
+  assert.deepEqual(await figures('contract 12 ends'), ['as listed', '—', '—', '—'], 'not a price of nothing');
+  assert.equal((await figures('contract 12')).includes('1.5'), true);
   await v.close();
 });
 
