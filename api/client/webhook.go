@@ -98,7 +98,9 @@ type DeadLetter struct {
 // DeadLetterPage is a page of dead letters, newest first.
 type DeadLetterPage struct {
 	DeadLetters []DeadLetter `json:"deadLetters"`
-	Pagination  Pagination   `json:"pagination"`
+	// older ones may be in the archive; nil: all are here
+	ArchivedBefore *time.Time `json:"archivedBefore"`
+	Pagination     Pagination `json:"pagination"`
 }
 
 // ListDeadLetters reads a page of the dead letters.

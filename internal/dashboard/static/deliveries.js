@@ -60,7 +60,7 @@ function resend(reload) {
     act: async ({ since }) => {
       const { count, hasMore } = await post('/auth/deliveries/replay', { since: since + 'T00:00:00+01:00' });
       await reload();
-      announce(!count ? 'There are no dead letters since that day.'
+      announce(!count ? 'No dead letter since that day can be sent again.'
         : `${plural(count, 'delivery is', 'deliveries are')} being sent again.${hasMore ? ' There are more: repeat it in two minutes.' : ''}`);
     },
   });
