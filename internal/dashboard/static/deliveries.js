@@ -93,7 +93,7 @@ function once(d) {
   return button('Send the event once more…', async () => {
     let made;
     const yes = await confirmed({
-      title: 'Send the event once more?', label: 'Send', danger: false, text: 'A new delivery with the same body and ID goes to where this one went, marked as sent again.',
+      title: 'Send the event once more?', label: 'Send', danger: false, text: `A new delivery with the same body and ID goes to ${d.endpointId ? 'the endpoint’s URL' : 'the account’s own URL, or your webhook URL,'} as it is now, marked as sent again.`,
       act: async () => { made = await post('/auth/events/resend', { transactionGroupId: d.transactionGroupId, eventType: d.eventType, endpointId: d.endpointId }); },
     });
     if (!yes) return;

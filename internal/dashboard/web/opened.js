@@ -38,6 +38,7 @@ test('an account is opened, its holder’s NIN submitted, and an event of it sen
   await page.getByRole('link', { name: 'payment.received' }).click();
   await page.getByText('Delivered', { exact: true }).first().waitFor();
   await page.getByRole('button', { name: 'Send the event once more…' }).click();
+  await page.getByRole('dialog').getByText('goes to the account’s own URL, or your webhook URL, as it is now').waitFor(); // which may not be where this one went
   await page.getByRole('dialog').getByRole('button', { name: 'Send', exact: true }).click();
   await said(page, 'The event is being sent once more.');
   await until('it again', () => sent().length === 2);
