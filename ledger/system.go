@@ -143,9 +143,11 @@ type AccountBalance struct {
 // tenantsLine is the account of a [TrialBalance] that stands for all tenants' accounts.
 const tenantsLine = "tenants"
 
-// TrialBalance is every account's balance at the end of a day in Lagos.
+// TrialBalance is every account's balance at the end of a day in Lagos, or so far on one that has
+// not ended.
 type TrialBalance struct {
-	Day      string           `json:"day"` // 2026-01-30
+	Day      string           `json:"day"`   // 2026-01-30
+	Ended    bool             `json:"ended"` // false: more may be posted on it yet
 	Accounts []AccountBalance `json:"accounts"`
 	Debits   money.Amount     `json:"debits"`
 	Credits  money.Amount     `json:"credits"`

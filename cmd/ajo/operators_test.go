@@ -647,6 +647,8 @@ func TestTrialBalanceAndStatementCommands(t *testing.T) {
 	require.Regexp(t, `(?m)^suspense +0\.00 +4,975\.00$`, o.good("ledger", "trial-balance", "--at", day))
 	require.Regexp(t, `(?m)^total +9,950\.00 +9,950\.00$`, o.good("ledger", "trial-balance", "--at", day))
 	require.Less(t, decode[ledger.TrialBalance](o, "ledger", "trial-balance", "--at", "2999-12-31").Day, "2999", "nobody knows that day's end")
+	require.Regexp(t, `^So far on \d{4}-\d\d-\d\d \(Lagos\), in naira:\n`, o.good("ledger", "trial-balance"), "nor that of this one")
+	require.Regexp(t, `^At the end of 2020-01-01 \(Lagos\), in naira:\n`, o.good("ledger", "trial-balance", "--at", "2020-01-01"))
 
 	lines := decode[list[ledger.SystemLine]](o, "ledger", "statement", "suspense", "--from", day, "--to", day).Items
 	require.Len(t, lines, 1)

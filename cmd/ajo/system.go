@@ -21,7 +21,7 @@ func (t *tool) newTrialBalanceCmd() *cobra.Command {
 		command: command{
 			use: "trial-balance", short: "Show the balances of all accounts; exit code 1 when they do not sum to zero",
 			long: `Shows the balance of the wallet at the bank, of all tenants' accounts together, and of each system account, at the end of a day in
-Lagos. It reads the balances and the sums by day, and no entry: ajo ledger verify compares these with the entries. An entry counts
+Lagos, or so far on the present one. It reads the balances and the sums by day, and no entry: ajo ledger verify compares these with the entries. An entry counts
 on the day of its posting, unless it has been reversed, or put under review, since. Exit code 1 when debits and credits differ.`,
 			example: "  ajo ledger trial-balance\n  ajo ledger trial-balance --at 2026-10-31 --json",
 			flags: func(cmd *cobra.Command) {
@@ -34,10 +34,13 @@ on the day of its posting, unless it has been reversed, or put under review, sin
 			if err != nil {
 				return b, err
 			}
-			if now := tools.Now(); day.IsZero() || day.After(now) { // what a day to come ends with is not known
+			now := tools.Now()
+			if day.IsZero() || day.After(now) { // what a day to come ends with is not known
 				day = now
 			}
-			return ledger.ReadTrialBalance(ctx, tools.Pool, clock.Day(day))
+			b, err = ledger.ReadTrialBalance(ctx, tools.Pool, clock.Day(day))
+			b.Ended = b.Day < clock.Day(now)
+			return b, err
 		},
 		print: printTrialBalance,
 		ends:  func(b ledger.TrialBalance) error { return failsUnless(b.Total.Sign() == 0) },
@@ -45,7 +48,11 @@ on the day of its posting, unless it has been reversed, or put under review, sin
 }
 
 func printTrialBalance(out io.Writer, b ledger.TrialBalance) error {
-	fmt.Fprintf(out, "At the end of %s (Lagos), in naira:\n", b.Day)
+	when := "So far on"
+	if b.Ended {
+		when = "At the end of"
+	}
+	fmt.Fprintf(out, "%s %s (Lagos), in naira:\n", when, b.Day)
 	lines := append(b.Accounts[:len(b.Accounts):len(b.Accounts)], ledger.AccountBalance{Account: "total", Debit: b.Debits, Credit: b.Credits})
 	return printTable(out, lines, func(l ledger.AccountBalance) []field {
 		return []field{{"ACCOUNT", l.Account}, {"DEBIT", l.Debit.Grouped()}, {"CREDIT", l.Credit.Grouped()}}

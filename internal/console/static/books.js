@@ -24,7 +24,7 @@ export function auditLog(_, query) {
 export function trialBalance(_, query) {
   let at = query?.at ?? '';
   const r = region(() => reads('ledger trial-balance', { at }), (b) => [
-    h('p', { class: 'dim' }, `At the end of ${b.day} (Lagos): debits and credits `, badge(/^-?0+([.]0+)?$/.test(b.total) ? 'agree' : 'differs'), '.'),
+    h('p', { class: 'dim' }, `${b.ended ? 'At the end of' : 'So far on'} ${b.day} (Lagos): debits and credits `, badge(/^-?0+([.]0+)?$/.test(b.total) ? 'agree' : 'differs'), '.'),
     h('div', { class: 'table' }, table('Trial balance', [
       { name: 'Account', head: true, value: (a) => (systemAccounts.includes(a.account) ? h('a', { href: to`/system/${a.account}` }, a.account) : a.account) },
       { name: 'Debit', number: true, value: (a) => sum(a.debit) }, { name: 'Credit', number: true, value: (a) => sum(a.credit) },

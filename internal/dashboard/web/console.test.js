@@ -334,6 +334,7 @@ test('what is held is summed up, found by its source, and released; a system acc
   await page.getByLabel('To').fill('2020-01-01');
   await page.getByText('No entry.').waitFor();
   await go(page, '/balance');
+  await page.getByText('So far on ').waitFor();
   await page.getByLabel('At the end of').fill('2020-01-01');
   await page.getByText('At the end of 2020-01-01 (Lagos)').waitFor();
   await go(page, '/dormant');
