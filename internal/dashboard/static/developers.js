@@ -6,27 +6,24 @@ import { h } from './dom.js';
 import { card, code, pageHead, region, snippet } from './ui.js';
 
 // developers shows curl lines for the newest accounts and transfer.
-export function developers(_, __, session) {
+export function developers() {
   const lines = region(async () => {
-    const [{ accounts }, { transfers }] = await Promise.all([get('/auth/accounts', { limit: 50 }), get('/auth/transfers', { limit: 1 })]);
-    return { refs: [...new Set(accounts.map((a) => a.AccountRef))], transfer: transfers[0]?.merchantTxRef };
-  }, ({ refs, transfer }) => {
+    const [tenant, { accounts }, { transfers }] = await Promise.all([get('/auth/me'), get('/auth/accounts', { limit: 50 }), get('/auth/transfers', { limit: 1 })]);
+    return { suffix: tenant.apiKeySuffix, refs: [...new Set(accounts.map((a) => a.AccountRef))], transfer: transfers[0]?.merchantTxRef };
+  }, ({ suffix, refs, transfer }) => {
     const place = h('div', { class: 'pile' });
     const draw = () => place.replaceChildren(...cards(commands(location.origin, { ref: select?.value, transfer })));
     const select = refs.length > 0 && h('select', { id: 'ref', onchange: draw }, refs.map((r) => h('option', { value: r }, r)));
     draw();
-    return [select && h('div', { class: 'filters' }, h('div', { class: 'field fit' }, h('label', { for: 'ref' }, 'Account used in the commands'), select)), place];
+    return [setUp(suffix), select && h('div', { class: 'filters' }, h('div', { class: 'field fit' }, h('label', { for: 'ref' }, 'Account used in the commands'), select)), place];
   });
-  return {
-    title: 'API',
-    nodes: [
-      pageHead('API', { lead: 'Make these calls from your server, with your API key.' }),
-      card('Set up', h('p', null, session.tenant.apiKeySuffix ? ['Your key ends in ', code(session.tenant.apiKeySuffix), '. If you have lost it, ', h('a', { href: '#/settings' }, 'rotate it')] : ['Make a key under ', h('a', { href: '#/keys' }, 'Keys')],
-        '. All endpoints, fields and errors, and a way to try them: ', h('a', { href: '/docs' }, 'the API reference'), ' (', h('a', { href: '/openapi.json' }, 'OpenAPI'), ').'),
-      snippet(commands(location.origin).variables, 'Variables for the terminal')),
-      lines.box,
-    ],
-  };
+  return { title: 'API', nodes: [pageHead('API', { lead: 'Make these calls from your server, with your API key.' }), lines.box] };
+}
+
+function setUp(suffix) {
+  return card('Set up', h('p', null, suffix ? ['Your key ends in ', code(suffix), '. If you have lost it, ', h('a', { href: '#/settings' }, 'rotate it')] : ['Make a key under ', h('a', { href: '#/keys' }, 'Keys')],
+    '. All endpoints, fields and errors, and a way to try them: ', h('a', { href: '/docs' }, 'the API reference'), ' (', h('a', { href: '/openapi.json' }, 'OpenAPI'), ').'),
+  snippet(commands(location.origin).variables, 'Variables for the terminal'));
 }
 
 function cards(run) {

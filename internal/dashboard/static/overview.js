@@ -16,11 +16,12 @@ export function overview(_, query, session) {
   let { days = '30' } = query;
   const figures = region(async () => {
     const o = await get('/auth/overview', { days: days === '30' ? '' : days });
+    const tenant = started(o) ? null : await get('/auth/me'); // a program may have done a step
     clearTimeout(timer);
-    if (!started(o)) timer = setTimeout(() => figures.box.isConnected && figures.reload(), again);
-    return o;
+    if (tenant) timer = setTimeout(() => figures.box.isConnected && figures.reload(), again);
+    return { ...o, tenant };
   }, (o) => [
-    !started(o) && begin(o, session.tenant), tiles(o),
+    o.tenant && begin(o, o.tenant), tiles(o),
     started(o) && card(`Last ${o.days.length} days`, range(), h('p', { class: 'dim' }, 'By day, in Lagos time. Reversed payments and payments under review are not included. Money that moves between your own accounts counts as in and as out.'), plot(o.days)),
   ]);
   const range = () => h('div', { class: 'filters' }, h('div', { class: 'field fit' }, h('label', { for: 'range' }, 'Show'),

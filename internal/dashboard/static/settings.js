@@ -9,26 +9,22 @@ import { form } from './form.js';
 import { words } from './format.js';
 import { announce, badge, busy, button, card, code, dim, facts, pageHead, region, secretBox, time } from './ui.js';
 
-// settings is the page of all of them.
+// settings is the page of all of them, as they are now: a program or another member may have changed some since the dashboard was loaded.
 export function settings(_, __, session) {
-  const t = session.tenant;
-  return {
-    title: 'Settings',
-    nodes: [
-      pageHead('Settings'),
-      card('API key', apiKey(session)),
-      card('Webhook', webhookURL(session), h('p', null, 'More URLs, each with its own events and secret: ', h('a', { href: '#/endpoints' }, 'Webhook endpoints'), '.'), session.may('developer') && secret()),
-      card('Events', region(() => get('/auth/webhook-events'), (e) => events(e, session), { rows: 3 }).box),
-      session.may('developer') && card('Test event', testEvent()),
-      card('Payout approval', policy(session)),
-      card('Business KYC', businessKYC(session)),
-      card('Organisation', facts([['Name', t.name], ['E-mail', t.email], ['Status', badge(t.status)], ['ID', code(t.id)], ['Created', time(t.createdAt)]])),
-    ],
-  };
+  const known = region(() => get('/auth/me'), (t) => [
+    card('API key', apiKey(t, session)),
+    card('Webhook', webhookURL(t, session), h('p', null, 'More URLs, each with its own events and secret: ', h('a', { href: '#/endpoints' }, 'Webhook endpoints'), '.'), session.may('developer') && secret()),
+    card('Events', region(() => get('/auth/webhook-events'), (e) => events(e, session), { rows: 3 }).box),
+    session.may('developer') && card('Test event', testEvent()),
+    card('Payout approval', policy(session)),
+    card('Business KYC', businessKYC(t, session)),
+    card('Organisation', facts([['Name', t.name], ['E-mail', t.email], ['Status', badge(t.status)], ['ID', code(t.id)], ['Created', time(t.createdAt)]])),
+  ], { rows: 8 });
+  return { title: 'Settings', nodes: [pageHead('Settings'), known.box] };
 }
 
-function apiKey(session) {
-  const suffix = code(session.tenant.apiKeySuffix);
+function apiKey(t, session) {
+  const suffix = code(t.apiKeySuffix);
   const rotate = button('Rotate key…', async () => {
     let key;
     const done = await confirmed({
@@ -43,15 +39,15 @@ function apiKey(session) {
     announce('The new key is active.');
   }, { kind: 'danger' });
   if (mode.test) return h('p', null, 'Test mode has test keys, which begin with ', code('ajo_test_'), '. Make them under ', h('a', { href: '#/keys' }, 'Keys'), '.');
-  const main = session.tenant.apiKeySuffix ? ['The main key ends in ', suffix, '. Only its hash is stored, so it cannot be shown again.'] : 'There is no main key.';
+  const main = t.apiKeySuffix ? ['The main key ends in ', suffix, '. Only its hash is stored, so it cannot be shown again.'] : 'There is no main key.';
   return [h('p', null, main), session.may('developer') && h('p', null, 'Keys with fewer rights, for each of your programs: ', h('a', { href: '#/keys' }, 'Keys'), '.'),
   session.may('owner') && h('div', { class: 'actions' }, rotate)];
 }
 
-function webhookURL(session) {
-  if (!session.may('developer')) return h('p', null, session.tenant.webhookUrl ? ['Events are sent to ', code(session.tenant.webhookUrl), '.'] : 'None is set.');
+function webhookURL(t, session) {
+  if (!session.may('developer')) return h('p', null, t.webhookUrl ? ['Events are sent to ', code(t.webhookUrl), '.'] : 'None is set.');
   return form([{
-    name: 'url', label: 'Webhook URL', type: 'url', required: true, maxlength: 2048, value: session.tenant.webhookUrl, placeholder: 'https://shop.example/ajo/hook',
+    name: 'url', label: 'Webhook URL', type: 'url', required: true, maxlength: 2048, value: t.webhookUrl, placeholder: 'https://shop.example/ajo/hook',
     hint: 'Events are sent here, except for accounts with a URL of their own.',
   }], 'Save', async ({ url }) => {
     let warning = '';
@@ -118,8 +114,7 @@ function testEvent() {
   ];
 }
 
-function businessKYC(session) {
-  const t = session.tenant;
+function businessKYC(t, session) {
   const state = h('p', { class: 'name' }, badge(t.kycStatus), t.businessType && [' ', words(t.businessType)]);
   if (t.kycStatus === 'verified') return [state, h('p', { class: 'dim' }, 'There is nothing left to do.')];
   if (!session.may('owner')) return [state, h('p', { class: 'dim' }, 'The owner submits it.')];
@@ -129,7 +124,7 @@ function businessKYC(session) {
   ], 'Submit', async ({ businessType, cacNumber }) => {
     await post('/auth/business-kyc', cacNumber ? { businessType, cacNumber } : { businessType });
     await session.changed();
-    place.replaceChildren(...businessKYC(session));
+    place.replaceChildren(...businessKYC(session.tenant, session));
     announce('Your business is verified.');
   }));
   return [place];

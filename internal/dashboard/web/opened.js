@@ -72,3 +72,20 @@ test('an account is opened, its holder’s NIN submitted, and an event of it sen
     await w.close();
   }
 });
+
+test('what a program has set since the dashboard was loaded is what the dashboard shows', async () => {
+  const t = await newTenant();
+  const v = await visitAs(t);
+  const { page } = v;
+  await page.locator('.steps li:not(.done)').getByText('Set a webhook URL').waitFor();
+  await t.listen();
+  await page.locator('.steps li.done').getByText('Set a webhook URL').waitFor(); // by itself
+  await go(page, '/settings');
+  assert.equal(await page.getByLabel('Webhook URL').inputValue(), world.service.shop.url);
+  const { apiKey } = await (await v.context.request.post('/auth/rotate-key')).json(); // in another tab
+  for (const path of ['/api', '/settings']) {
+    await go(page, path);
+    await page.getByText('…' + apiKey.slice(-4)).waitFor();
+  }
+  await v.close();
+});
