@@ -30,7 +30,7 @@ export function login(_, { next, note }, { signedIn }) {
     }
     await signedIn(next);
   });
-  const notes = { ended: 'Your session has ended. Log in to continue where you left off.', link: 'This sign-in link is no longer valid. A link works once, within ten minutes.' };
+  const notes = { ended: 'Your session has ended. Log in to continue where you left off.', reset: 'Your new password is set. Log in with it.', verified: 'Your e-mail address is verified. Log in to continue.', link: 'This sign-in link is no longer valid. A link works once, within ten minutes.' };
   return page('Log in', 'Collections and payouts for your business.', notes[note] && h('p', { class: 'note', role: 'status' }, notes[note]), f,
     h('p', null, 'New here? ', h('a', { href: '#/signup' }, 'Sign up')),
     h('p', null, 'Invited? ', h('a', { href: '#/accept' }, 'Accept an invitation')),
@@ -72,6 +72,16 @@ export function forgot() {
   return page('Reset your password', 'We will send a code to your account’s e-mail address.', f, h('p', null, h('a', { href: '#/login' }, 'Back to log in')));
 }
 
+// enter goes on into the session that is open by now or, where there is none, to the login, which says what was done.
+async function enter(signedIn, note) {
+  try {
+    await signedIn('/');
+  } catch (e) {
+    if (e.status !== 401) throw e;
+    location.hash = '#/login?note=' + note;
+  }
+}
+
 // reset sets a new password by the mailed code, and opens a session.
 export function reset(_, __, { signedIn }) {
   const f = form([
@@ -79,7 +89,7 @@ export function reset(_, __, { signedIn }) {
     newPassword,
   ], 'Set password', async (v) => {
     await post('/auth/reset-password', v);
-    await signedIn('/');
+    await enter(signedIn, 'reset'); // with a second factor there is no session yet
   });
   return page('New password', 'If that e-mail address has an account, we have sent it a code. A new password ends all other sessions.', f,
     h('p', null, 'No e-mail? ', h('a', { href: '#/forgot' }, 'Send another code')));
@@ -137,7 +147,7 @@ function showKey(main, key, signedIn) {
     form([], 'I have stored it: continue', async () => {
       if (typed) await post('/auth/login', { email: typed.email, password: typed.password });
       typed = null;
-      await signedIn('/');
+      await enter(signedIn, 'verified');
     }));
   main.replaceChildren(...nodes);
   document.title = 'Your API key · Ajo';

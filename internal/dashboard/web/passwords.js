@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, go, settled } from './browser.js';
+import { totp } from './totp.js';
 import { newTenant, visit, visitAs, world } from './world.js';
 
 // login tries a password on the page that asks for one.
@@ -85,6 +86,27 @@ test('a forgotten password is set by the mailed code, once, and ends the session
   await login(again.page, tenant.email, 'a new password');
   await again.page.getByRole('heading', { name: tenant.name, level: 1 }).waitFor();
   await again.close();
+});
+
+test('who has a second factor sets a new password by the mailed code, and is told to log in', async () => {
+  const tenant = await newTenant();
+  const owner = await visitAs(tenant);
+  const { secret } = await (await owner.context.request.post('/auth/totp', { data: { password: tenant.password } })).json();
+  assert.equal((await owner.context.request.post('/auth/totp/confirm', { data: { code: totp(secret) } })).status(), 200);
+  await owner.close();
+  const v = await visit();
+  const { page } = v;
+  await world.service.request('POST', '/auth/forgot-password', { email: tenant.email });
+  await go(page, '/reset');
+  await page.getByLabel('Code').fill(await world.service.code(tenant.email, /^ {4}([0-9A-Za-z_-]{43})\r?$/m));
+  await page.getByLabel('New password').fill('a new password');
+  await page.getByRole('button', { name: 'Set password' }).click();
+  await page.getByText('Your new password is set. Log in with it.').waitFor();
+  await login(page, tenant.email, 'a new password');
+  await page.getByLabel('Code').fill(totp(secret, 1));
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.getByRole('heading', { name: tenant.name, level: 1 }).waitFor();
+  await v.close();
 });
 
 test('an operator ends all sessions of a tenant, and the pages say so', async () => {
