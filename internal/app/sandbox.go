@@ -22,8 +22,8 @@ import (
 	"ajo/migrations"
 )
 
-// sandboxPayout is how long a payout is under way at the simulated bank, and sandboxKeep how long it
-// is kept there: longer than the bank is asked about a recall.
+// sandboxPayout is how long a payout is under way at the simulated bank, and sandboxKeep how long
+// it is kept there: longer than the bank is asked about a recall.
 const (
 	sandboxPayout = 3 * time.Second
 	sandboxKeep   = 20 * 24 * time.Hour

@@ -127,6 +127,27 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	}
 	t.Tenants = tenant.New(o)
 	t.Customers = customer.New(customer.Options{Pool: t.Pool, Clock: &t.clock, Box: t.box, Log: s.Log})
+	if err = t.openBank(ctx, s); err != nil {
+		return err
+	}
+	t.Reconciler = reconcile.New(reconcile.Options{
+		Pool: t.Pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: &t.clock, Log: s.Log, MinAge: cfg.ConfirmMinAge,
+	})
+	t.Operators = &operator.Service{Pool: t.Pool, Clock: &t.clock, Box: t.box}
+	t.Freezes = &freeze.Service{Pool: t.Pool, Clock: &t.clock}
+	t.Limits = &limit.Service{Pool: t.Pool, Clock: &t.clock}
+	t.Prices = &fee.Prices{Pool: t.Pool, Clock: &t.clock}
+	t.Webhooks = webhook.New(webhook.Options{Pool: t.Pool, Clock: &t.clock, Box: t.box})
+	if t.Archive, err = archiveOf(cfg, t.Pool, &t.clock, s.Log); err != nil {
+		return err
+	}
+	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Transfers.Close, t.Webhooks.Close)
+	return nil
+}
+
+// openBank makes what asks the bank, or would if there were settings for it.
+func (t *Tools) openBank(ctx context.Context, s ToolSettings) error {
+	cfg := s.Config
 	if cfg.ProviderURL != "" {
 		o := bankOptions(cfg, &t.clock, s.Log)
 		// another account's word is not asked for; what asks no bank goes on
@@ -150,7 +171,7 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	})
 	var fees fee.Tiers
 	if cfg.FeeTiers != "" {
-		if err = fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
+		if err := fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
 			return fmt.Errorf("AJO_FEE_TIERS: %w", err)
 		}
 	}
@@ -159,18 +180,6 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 		banks = transfer.NewBankList(t.bank, t.redis, &t.clock, s.Log)
 	}
 	t.Transfers = transfer.New(transfer.Options{Pool: t.Pool, Bank: t.bank, Banks: banks, Clock: &t.clock, Log: s.Log, Rechecks: cfg.SettleRechecks, Fees: fees})
-	t.Reconciler = reconcile.New(reconcile.Options{
-		Pool: t.Pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: &t.clock, Log: s.Log, MinAge: cfg.ConfirmMinAge,
-	})
-	t.Operators = &operator.Service{Pool: t.Pool, Clock: &t.clock, Box: t.box}
-	t.Freezes = &freeze.Service{Pool: t.Pool, Clock: &t.clock}
-	t.Limits = &limit.Service{Pool: t.Pool, Clock: &t.clock}
-	t.Prices = &fee.Prices{Pool: t.Pool, Clock: &t.clock}
-	t.Webhooks = webhook.New(webhook.Options{Pool: t.Pool, Clock: &t.clock, Box: t.box})
-	if t.Archive, err = archiveOf(cfg, t.Pool, &t.clock, s.Log); err != nil {
-		return err
-	}
-	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Transfers.Close, t.Webhooks.Close)
 	return nil
 }
 
