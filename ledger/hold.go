@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -62,7 +63,13 @@ var (
 	ErrHoldOfLimit  = errs.New(errs.Unprocessable, "the hold belongs to a limit: only a higher tier of the customer releases it")
 	ErrHoldOfRecall = errs.New(errs.Unprocessable, "the hold belongs to a recall: only the bank's record ends it")
 	ErrHoldStatus   = errs.New(errs.Invalid, "status must be open, released or expired")
+	ErrManyHolds    = errs.New(errs.Unprocessable, fmt.Sprintf("the account has %d open holds with until: release one first", maxEnding))
 )
+
+// maxEnding is how many open holds of an account may end by themselves. One statement ends them, in
+// one transaction with other tenants' settlements: of a million it would take longer than a
+// statement may last, each time.
+const maxEnding = 10_000
 
 // Hold is money on an account that a tenant has set aside, that is above a limit, or that the
 // account's policy holds. It stays in the balance.
@@ -101,7 +108,7 @@ type NewHold struct {
 
 // PlaceHold holds money of an account if that much is available. It does so under the account's
 // lock, so that simultaneous holds and settlements succeed only as far as the account covers them
-// together. [ErrInsufficientFunds].
+// together. [ErrInsufficientFunds]; [ErrManyHolds] for one more that ends by itself.
 func PlaceHold(ctx context.Context, tx pg.Tx, now time.Time, n NewHold) (Hold, error) {
 	id := uuid.Must(uuid.NewV7())
 	b, err := lockTotals(ctx, tx, []uuid.UUID{n.AccountID})
@@ -114,6 +121,16 @@ func PlaceHold(ctx context.Context, tx pg.Tx, now time.Time, n NewHold) (Hold, e
 	t, err := b.of(n.AccountID)
 	if err != nil {
 		return Hold{}, err
+	}
+	if n.Until != nil {
+		var many bool
+		err := tx.QueryRow(ctx, `SELECT count(*) >= $2 FROM (SELECT FROM holds WHERE account_id = $1 AND status = 'open' AND until IS NOT NULL LIMIT $2) h`, n.AccountID, maxEnding).Scan(&many)
+		if err != nil {
+			return Hold{}, err
+		}
+		if many {
+			return Hold{}, ErrManyHolds
+		}
 	}
 	tag, err := tx.Exec(ctx, placeSQL, n.AccountID, n.Amount, n.Until, n.Provisional, now)
 	if err != nil {

@@ -1,0 +1,45 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/pg"
+	"ajo/internal/testenv"
+	"ajo/ledger"
+)
+
+// Holds that end by themselves end in one statement, beside other tenants' settlements, and are
+// bounded for that.
+func TestHoldsThatEndTogetherAreBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.move(b.credit("200.00"), ledger.EventConfirm)
+	at := b.Clock.Now().Add(time.Hour)
+	first, err := b.placeHold("0.01", &at)
+	require.NoError(t, err)
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		if _, err := tx.Exec(b.ctx, `INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, created_at, until)
+			SELECT `+testenv.IDsAfter(first.ID)+`, tenant_id, id, 0.01, 'x', 'open', $2, $3 FROM accounts, generate_series(1, 9999) WHERE id = $1`, b.account, b.Clock.Now(), at); err != nil {
+			return err
+		}
+		_, err := tx.Exec(b.ctx, `UPDATE ledger_balances SET held = 100.00 WHERE account_id = $1`, b.account)
+		return err
+	}))
+	_, err = b.placeHold("0.01", &at)
+	require.ErrorIs(t, err, ledger.ErrManyHolds)
+	_, err = b.placeHold("50.00", nil)
+	require.NoError(t, err, "one that does not end by itself")
+	b.holds("50.00 150.00")
+	_, err = b.releaseHold(first.ID)
+	require.NoError(t, err)
+	_, err = b.placeHold("0.01", &at)
+	require.NoError(t, err, "in place of another")
+	b.Clock.Advance(time.Hour)
+	at = at.Add(time.Hour)
+	_, err = b.placeHold("100.00", &at)
+	require.NoError(t, err, "the others have ended")
+	b.holds("50.00 150.00")
+}
