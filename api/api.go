@@ -91,7 +91,7 @@ type Options struct {
 
 	// For tests: the numbers of slots; zero values mean the defaults.
 	listenPlaces int
-	exportPlaces *exports
+	exportPlaces *slots
 }
 
 // edge has what the handlers share.
@@ -99,6 +99,7 @@ type edge struct {
 	Options
 	counts    map[endpoint]*metrics.HTTP // of the routes, by method and template
 	listeners listeners
+	reads     *slots
 	readiness readiness
 }
 
@@ -110,6 +111,7 @@ func New(o Options) *fiber.App {
 	if e.exportPlaces == nil {
 		e.exportPlaces = newExports(exportsAtOnce)
 	}
+	e.reads = newReads(int(o.Tenants.Pool.Config().MaxConns))
 	e.SignatureHeader = cmp.Or(e.SignatureHeader, "provider-signature")
 	e.TimestampHeader = cmp.Or(e.TimestampHeader, "provider-timestamp")
 	var proxies []string

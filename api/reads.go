@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
+
+	"ajo/ratelimit"
 )
 
 // replicaEndpoints are those that a read replica may answer: lists, statements, exports and the
@@ -46,19 +49,38 @@ var replicaEndpoints = map[endpoint]bool{
 // AtReplica reports whether a read replica may answer the endpoint.
 func (r Route) AtReplica() bool { return replicaEndpoints[endpoint{r.Method, r.Path}] }
 
+// takesASlot reports whether the endpoint is read in one of [newReads]: it may read thousands of
+// rows. A file has a slot of its own kind, and must not wait for that in one of these.
+func (r Route) takesASlot() bool {
+	return r.AtReplica() && !strings.HasSuffix(r.Path, ".csv") || r.Path == "/v1/balance"
+}
+
+// readRetry is when a read that got no slot may try again, in seconds.
+const readRetry = 1
+
 // handler returns the row's handler. If [Route.AtReplica] is true, it may run twice: at the replica
 // and, if that fails, at the primary. Its answer is complete before any of it is sent.
 func (e *edge) handler(r Route) fiber.Handler {
 	handle := func(c *fiber.Ctx) error { return r.handle(e, c) }
-	if !r.AtReplica() {
+	if r.AtReplica() {
+		handle = func(c *fiber.Ctx) error {
+			ctx := c.UserContext()
+			defer c.SetUserContext(ctx)
+			return e.Replica.Read(ctx, func(ctx context.Context) error {
+				c.SetUserContext(ctx)
+				return r.handle(e, c)
+			})
+		}
+	}
+	if !r.takesASlot() {
 		return handle
 	}
 	return func(c *fiber.Ctx) error {
-		ctx := c.UserContext()
-		defer c.SetUserContext(ctx)
-		return e.Replica.Read(ctx, func(ctx context.Context) error {
-			c.SetUserContext(ctx)
-			return handle(c)
-		})
+		leave, err := e.reads.enter(c.UserContext(), caller(c).ID)
+		if err != nil {
+			return e.limit(c, ratelimit.Result{Limit: int64(e.reads.each), Reset: readRetry})
+		}
+		defer leave()
+		return handle(c)
 	}
 }

@@ -83,27 +83,38 @@ func (l *listeners) remove(call *listening) {
 	}
 }
 
-// exports are the slots in which files are created. A tenant has one at a time; its other requests
-// wait for that one, so that no tenant waits for a slot twice. Slots are given in order of arrival.
-type exports struct {
+// slots are what requests of a kind take while they are worked on, of each tenant only so many at a
+// time. Its other requests wait for these, so that no tenant waits for a slot of all with more of
+// them. Slots are given in order of arrival.
+type slots struct {
 	places   chan struct{}
+	each     int // that a tenant has at a time
+	most     int // requests of a tenant, those that wait too; 0: any number
 	mu       sync.Mutex
-	byTenant map[uuid.UUID]*exporting
+	byTenant map[uuid.UUID]*ofTenant
 }
 
-// exporting are the requests of a tenant: the one that runs, and how many there are.
-type exporting struct {
+// ofTenant are the requests of a tenant: those that run or wait for a slot, and how many there are.
+type ofTenant struct {
 	turn chan struct{}
 	all  int
 }
 
-func newExports(places int) *exports {
-	return &exports{places: make(chan struct{}, places), byTenant: map[uuid.UUID]*exporting{}}
+// newExports are the slots in which files are created: one of a tenant at a time.
+func newExports(places int) *slots {
+	return &slots{places: make(chan struct{}, places), each: 1, most: exportsPerTenant, byTenant: map[uuid.UUID]*ofTenant{}}
+}
+
+// newReads are the slots in which lists are read, of a process with so many connections: three
+// quarters of them, and a tenant has a third of these. The rest is for all other requests.
+func newReads(connections int) *slots {
+	places := max(2, connections*3/4)
+	return &slots{places: make(chan struct{}, places), each: max(1, places/3), byTenant: map[uuid.UUID]*ofTenant{}}
 }
 
 // enter waits for a slot; leave frees it. [errManyExports] when too many requests of the tenant
 // wait already, and [errBusy] when the request has waited too long.
-func (x *exports) enter(ctx context.Context, tenant uuid.UUID) (leave func(), err error) {
+func (x *slots) enter(ctx context.Context, tenant uuid.UUID) (leave func(), err error) {
 	own, err := x.join(tenant)
 	if err != nil {
 		return nil, err
@@ -128,22 +139,22 @@ func (x *exports) enter(ctx context.Context, tenant uuid.UUID) (leave func(), er
 	}, nil
 }
 
-func (x *exports) join(tenant uuid.UUID) (*exporting, error) {
+func (x *slots) join(tenant uuid.UUID) (*ofTenant, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	own := x.byTenant[tenant]
 	if own == nil {
-		own = &exporting{turn: make(chan struct{}, 1)}
+		own = &ofTenant{turn: make(chan struct{}, x.each)}
 		x.byTenant[tenant] = own
 	}
-	if own.all >= exportsPerTenant {
+	if x.most > 0 && own.all >= x.most {
 		return nil, errManyExports
 	}
 	own.all++
 	return own, nil
 }
 
-func (x *exports) quit(tenant uuid.UUID, own *exporting) {
+func (x *slots) quit(tenant uuid.UUID, own *ofTenant) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if own.all--; own.all == 0 {

@@ -154,6 +154,49 @@ func TestExportPlacesAreShared(t *testing.T) {
 	require.Empty(t, x.places)
 }
 
+// Lists of one tenant that take long leave connections to the database to all other requests, its
+// own too, and to other tenants' lists.
+func TestReadsLeaveConnectionsToOthers(t *testing.T) {
+	w := setup(t)
+	greedy, other := w.onboard(), w.onboard()
+	tx, err := w.Pool.Begin(context.Background())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(context.Background(), `LOCK TABLE ledger_days`) // for which an overview waits
+	require.NoError(t, err)
+	connections := int(w.Pool.Config().MaxConns)
+	each := newReads(connections).each
+	require.Equal(t, 2, each)
+	var slow []<-chan reply
+	for range 3 * connections {
+		slow = append(slow, w.asked("GET", "/auth/overview", "", greedy.withSession()...))
+	}
+	waiting := func() int {
+		var n int
+		_, err := tx.Exec(context.Background(), `SELECT pg_stat_clear_snapshot()`)
+		require.NoError(t, err)
+		require.NoError(t, tx.QueryRow(context.Background(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n))
+		return n
+	}
+	testenv.Eventually(t, 10*time.Second, "the tenant's overviews wait", func() bool { return waiting() >= each })
+	quick := []<-chan reply{
+		w.asked("GET", "/v1/accounts", "", other.withKey()...), w.asked("GET", "/v1/balance", "", other.withKey()...), w.asked("GET", "/auth/keys", "", greedy.withSession()...),
+	}
+	for _, got := range quick {
+		select {
+		case r := <-got:
+			r.ok(http.StatusOK, nil)
+		case <-time.After(5 * time.Second):
+			t.Error("a request of another kind waits, too")
+		}
+	}
+	require.Equal(t, each, waiting())
+	require.NoError(t, tx.Rollback(context.Background()))
+	for _, got := range slow {
+		<-got
+	}
+}
+
 // The refusals of exports say when to come again, and a member who is removed while one waits gets
 // no file.
 func TestExportsSayWhenToTryAgain(t *testing.T) {
