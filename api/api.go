@@ -100,6 +100,7 @@ type edge struct {
 	counts    map[endpoint]*metrics.HTTP // of the routes, by method and template
 	listeners listeners
 	reads     *slots
+	nins      *slots
 	readiness readiness
 }
 
@@ -111,7 +112,7 @@ func New(o Options) *fiber.App {
 	if e.exportPlaces == nil {
 		e.exportPlaces = newExports(exportsAtOnce)
 	}
-	e.reads = newReads(int(o.Tenants.Pool.Config().MaxConns))
+	e.reads, e.nins = newReads(int(o.Tenants.Pool.Config().MaxConns)), newChecks()
 	e.SignatureHeader = cmp.Or(e.SignatureHeader, "provider-signature")
 	e.TimestampHeader = cmp.Or(e.TimestampHeader, "provider-timestamp")
 	var proxies []string

@@ -2,12 +2,14 @@ package api
 
 import (
 	"context"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/google/uuid"
 
 	"ajo/internal/customer"
 	"ajo/internal/page"
+	"ajo/ratelimit"
 )
 
 // listCustomers is GET /v1/customers and GET /auth/customers. Its search and KYC status filters are
@@ -46,6 +48,14 @@ func (e *edge) customerAccount(c *fiber.Ctx) error {
 	return answer(c, a, err)
 }
 
+// How many NINs are checked at once, how long a submission waits for its turn, so that enough of
+// its time is left for the check, and when one that had none may try again, in seconds.
+const (
+	checksAtOnce = 16
+	checkWait    = 5 * time.Second
+	checkRetry   = 2
+)
+
 // submitKYC is POST /v1/customers/:id/kyc and POST /auth/customers/:id/kyc, the second is an
 // addition.
 func (e *edge) submitKYC(c *fiber.Ctx) error {
@@ -54,6 +64,13 @@ func (e *edge) submitKYC(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
+	waiting, cancel := context.WithTimeout(c.UserContext(), checkWait)
+	defer cancel()
+	leave, err := e.nins.enter(waiting, caller(c).ID)
+	if err != nil {
+		return e.limit(c, ratelimit.Result{Limit: int64(e.nins.each), Reset: checkRetry})
+	}
+	defer leave()
 	by := customer.Submitter{By: e.member(c), Standing: e.standing(c)}
 	out, err := e.Customers.SubmitNIN(c.UserContext(), caller(c).ID, pathID(c), nin, by)
 	return answer(c, out, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -234,4 +235,36 @@ func TestAKeptRequestHasNoBVN(t *testing.T) {
 	require.Equal(t, first.Body, w.do("POST", "/v1/accounts", body("22233344455"), key...).ok(201, nil).Body)
 	w.do("POST", "/v1/accounts", body("22233344456"), key...).refused(422, "Idempotency-Key was already used with a different request")
 	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, key...).refused(422, "Idempotency-Key was already used with a different request")
+}
+
+// One tenant's submissions of NINs leave connections to the NIN service to other tenants: without
+// one for ten seconds, a check is unanswered, and the customer waits for a person.
+func TestOneTenantsNINsHoldUpNobody(t *testing.T) {
+	w := setup(t)
+	greedy, other := w.onboard(), w.onboard()
+	held := make(chan struct{})
+	const nobodys = "70000000001"
+	slow := func(nin string) fakebank.Rule {
+		return fakebank.Rule{On: fakebank.OnNIN, Match: nin, Do: fakebank.Slow, Delay: time.Minute, Until: held}
+	}
+	w.bank.Faults.Set(slow(nobodys), slow(ninOfAda))
+	checked := func(rule int) int { return w.bank.Faults.Rules()[rule].Struck }
+	submit := func(m member, ref, nin string) <-chan reply {
+		return w.asked("POST", "/v1/customers/"+w.customer(m, ref, "Ada Obi")+"/kyc", `{"nin":"`+nin+`"}`, m.withKey()...)
+	}
+	var many []<-chan reply
+	for i := range checksAtOnce + 4 {
+		many = append(many, submit(greedy, fmt.Sprintf("shop-%d", i), nobodys))
+	}
+	testenv.Eventually(t, 10*time.Second, "the tenant's NINs are checked", func() bool { return checked(0) >= checksAtOnce/4 })
+	got := submit(other, "shop-1", ninOfAda)
+	testenv.Eventually(t, 10*time.Second, "the other's NIN is checked beside them", func() bool { return checked(1) == 1 })
+	require.Equal(t, checksAtOnce/4, checked(0))
+	close(held)
+	r := <-got
+	r.ok(200, nil)
+	require.Contains(t, r.Body, `"KYCStatus":"approved"`)
+	for _, got := range many {
+		<-got
+	}
 }

@@ -112,6 +112,13 @@ func newReads(connections int) *slots {
 	return &slots{places: make(chan struct{}, places), each: max(1, places/3), byTenant: map[uuid.UUID]*ofTenant{}}
 }
 
+// newChecks are the slots in which NINs are checked: as many as there are connections to the NIN
+// service (package dojah), of which a tenant has a quarter. A check that has to wait for a
+// connection counts as unanswered after ten seconds, and its customer waits for a person.
+func newChecks() *slots {
+	return &slots{places: make(chan struct{}, checksAtOnce), each: checksAtOnce / 4, byTenant: map[uuid.UUID]*ofTenant{}}
+}
+
 // enter waits for a slot; leave frees it. [errManyExports] when too many requests of the tenant
 // wait already, and [errBusy] when the request has waited too long.
 func (x *slots) enter(ctx context.Context, tenant uuid.UUID) (leave func(), err error) {
