@@ -64,7 +64,7 @@ func splitOf(in *body) *[]account.NewShare {
 		return nil
 	}
 	shares := []account.NewShare{}
-	for _, x := range s.objects("shares") {
+	for _, x := range s.objects("shares", account.MaxShares) {
 		n := account.NewShare{AccountRef: x.text("accountRef"), Percent: x.text("percent"), Amount: x.text("amount")}
 		if _, ok := x.value("remainder"); ok {
 			n.Remainder = x.flag("remainder")

@@ -120,8 +120,9 @@ func (b *body) refuse(name, why string) {
 	}
 }
 
-// objects returns a field that is an array of objects, or nil when it is missing or null.
-func (b *body) objects(name string) (list []*body) {
+// objects returns a field that is an array of objects, or nil when it is missing or null. More than
+// most are refused unread: a body has room for 128,000, which take 0.2 s and 300 MiB.
+func (b *body) objects(name string, most int) (list []*body) {
 	v, ok := b.value(name)
 	if !ok {
 		return nil
@@ -129,6 +130,10 @@ func (b *body) objects(name string) (list []*body) {
 	var raw []json.RawMessage
 	if json.Unmarshal(v, &raw) != nil {
 		b.refuse(name, "must be an array of objects")
+	}
+	if len(raw) > most {
+		b.refuse(name, fmt.Sprintf("must have at most %d %s", most, name))
+		return nil
 	}
 	for i, v := range raw {
 		fields, err := readFields(v)

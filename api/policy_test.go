@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,8 @@ func TestSplitOfAnAccount(t *testing.T) {
 		`{"split":{"shares":{}}}`:              "split.shares must be an array of objects",
 		`{"split":{"shares":[1]}}`:             "split.shares must be an array of objects, with each field once",
 		`{"split":{"shares":[{"percent":1}]}}`: "split.shares[0].percent must be a string",
+		// none of them is read: a body has room for 128,000, which would take 300 MiB
+		`{"split":{"shares":[1` + strings.Repeat(",1", 20) + `]}}`: "split.shares must have at most 20 shares",
 	} {
 		w.do("PATCH", "/v1/accounts/shop-1", body, m.withKey()...).refused(400, want)
 	}

@@ -36,8 +36,8 @@ type NewShare struct {
 	Remainder  bool
 }
 
-// maxShares bounds what a confirmation posts.
-const maxShares = 20
+// MaxShares bounds what a confirmation posts.
+const MaxShares = 20
 
 // resolveShares checks shares, and finds their accounts; of none it makes nil. Refusals name the
 // share, from 0.
@@ -45,8 +45,8 @@ func resolveShares(ctx context.Context, tx pg.Tx, of *Account, shares []NewShare
 	if len(shares) == 0 {
 		return nil, nil
 	}
-	if len(shares) > maxShares {
-		return nil, errs.New(errs.Invalid, fmt.Sprintf("split.shares must have at most %d shares", maxShares))
+	if len(shares) > MaxShares {
+		return nil, errs.New(errs.Invalid, fmt.Sprintf("split.shares must have at most %d shares", MaxShares))
 	}
 	out := &Split{Shares: make([]Share, len(shares))}
 	taken := map[uuid.UUID]bool{of.ID: true}
