@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -205,4 +206,28 @@ func TestAChangeOfWhoIsGone(t *testing.T) {
 	require.Empty(t, testenv.Value[string](w.Env, `SELECT webhook_url FROM tenants`))
 	require.Equal(t, "open", testenv.Value[string](w.Env, `SELECT status FROM holds`))
 	w.read(owner.withKey(), "/v1/customers/"+id).has(t, fields{"KYCStatus": "pending_review"})
+}
+
+// The second factor that a tenant requires is still required when the session ended that asked for
+// the opposite, while it waited.
+func TestARequirementStandsBesideWhoIsGone(t *testing.T) {
+	w := setup(t)
+	owner := w.onboard()
+	shared, _ := w.factor(owner)
+	w.do("POST", "/auth/totp-required", `{"required":true}`, owner.withSession()...).ok(200, nil)
+	r := w.do("POST", "/auth/login", fmt.Sprintf(`{"email":%q,"password":%q,"code":%q}`, owner.email, password, w.totp(shared))).ok(200, nil)
+	left := owner
+	left.cookie, _, _ = strings.Cut(r.Header.Get("Set-Cookie"), ";")
+	tx, err := w.Pool.Begin(context.Background())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(context.Background(), `SELECT FROM tenants FOR NO KEY UPDATE`)
+	require.NoError(t, err)
+	got := w.asked("POST", "/auth/totp-required", `{"required":false}`, left.withSession()...)
+	testenv.Eventually(t, 10*time.Second, "the change waits for the lock", func() bool { return w.LockWaits() == 1 })
+	w.do("POST", "/auth/logout", "", left.withSession()...).ok(200, nil)
+	require.NoError(t, tx.Rollback(context.Background()))
+	r = <-got
+	r.refused(401, "unauthorized")
+	require.True(t, testenv.Value[bool](w.Env, `SELECT totp_required FROM tenants`))
 }

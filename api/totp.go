@@ -68,7 +68,7 @@ func (e *edge) requireTOTP(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	return answer(c, totpRequired{required}, e.Tenants.RequireTOTP(c.UserContext(), caller(c).ID, required, e.by(c)))
+	return answer(c, totpRequired{required}, e.Tenants.RequireTOTP(c.UserContext(), caller(c).ID, required, e.standing(c), e.by(c)))
 }
 
 type totpRequired struct {

@@ -88,8 +88,8 @@ func TestChangesTouchNoOthers(t *testing.T) {
 		{"operator", func() error { return err(b.SetOperator(ctx, a.id, true, byHand)) }, []string{own}},
 		{"fee", func() error { return err(b.SetPayoutFee(ctx, a.id, TenantBears, byHand)) }, []string{own}},
 		{"KYC", func() error { return err(b.BusinessKYC(ctx, a.id, businessTypes[0], "", bySession)) }, []string{own}},
-		{"codes are required", func() error { return b.RequireTOTP(ctx, a.id, true, bySession) }, []string{own}},
-		{"and no more", func() error { return b.RequireTOTP(ctx, a.id, false, bySession) }, []string{own}},
+		{"codes are required", func() error { return b.RequireTOTP(ctx, a.id, true, nil, bySession) }, []string{own}},
+		{"and no more", func() error { return b.RequireTOTP(ctx, a.id, false, nil, bySession) }, []string{own}},
 		{"password", func() error {
 			return b.ChangePassword(ctx, a.id, a.dora, a.doras.Token, password, fresh, bySession)
 		}, member(a.dora)},

@@ -181,9 +181,16 @@ func (s *Service) ResetTOTP(ctx context.Context, id uuid.UUID, email string, by 
 }
 
 // RequireTOTP sets whether the tenant's owner and finance need a second factor. Who has none yet
-// can only set one up from then on. The owner's session only.
-func (s *Service) RequireTOTP(ctx context.Context, id uuid.UUID, required bool, by audit.By) error {
+// can only set one up from then on. The owner's session only: standing returns an error if that has
+// ended (nil: that is not checked), and is asked before the change, after which it would refuse an
+// owner without a factor.
+func (s *Service) RequireTOTP(ctx context.Context, id uuid.UUID, required bool, standing func(context.Context, pg.Querier) error, by audit.By) error {
 	return s.locking(ctx, id, func(tx pg.Tx, now time.Time, _ locked) error {
+		if standing != nil {
+			if err := standing(ctx, tx); err != nil {
+				return err
+			}
+		}
 		set, err := tx.Exec(ctx, `UPDATE tenants SET totp_required = $2, updated_at = $3 WHERE id = $1 AND totp_required <> $2`, id, required, now)
 		if err != nil || set.RowsAffected() == 0 {
 			return err

@@ -204,7 +204,7 @@ func TestTenantRequiresASecondFactor(t *testing.T) {
 		return tn.Complete()
 	}
 	for range 2 { // the second changes nothing
-		require.NoError(t, b.RequireTOTP(ctx, s.id, true, bySession))
+		require.NoError(t, b.RequireTOTP(ctx, s.id, true, nil, bySession))
 	}
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'totp.required'`))
 	require.ErrorIs(t, complete(s.owner), errTOTPNeeded)
@@ -215,7 +215,7 @@ func TestTenantRequiresASecondFactor(t *testing.T) {
 	tn, err := b.Session(ctx, fin.Token)
 	require.NoError(t, err)
 	require.ErrorIs(t, b.EndTOTP(ctx, tn, codes[0], bySession), errTOTPKept)
-	require.NoError(t, b.RequireTOTP(ctx, s.id, false, bySession))
+	require.NoError(t, b.RequireTOTP(ctx, s.id, false, nil, bySession))
 	require.NoError(t, b.EndTOTP(ctx, tn, codes[0], bySession), "it was not used up")
 	require.NoError(t, complete(s.owner))
 }
