@@ -49,10 +49,18 @@ func (t *tool) newEventsListCmd() *cobra.Command {
 				{"AMOUNT", optional(e.Amount)},
 				{"PAID TO", paidTo(e)},
 				{"TRANSACTION", e.ProviderTxnRef},
-				{"ERROR", e.ErrorMessage},
+				{"ERROR", becameOf(e)},
 			}
 		},
 	})
+}
+
+// becameOf is why an event was not posted, or what has paid back a misdirected one.
+func becameOf(e payment.InboundEvent) string {
+	if e.ReturnedBy != "" {
+		return "it goes back by " + e.ReturnedBy
+	}
+	return e.ErrorMessage
 }
 
 // eventQuery is the filter of a list of events.
@@ -141,6 +149,7 @@ func printEvent(out io.Writer, e payment.InboundEvent) error {
 		field{"last error", e.LastError},
 		field{"possible duplicate of", optional(e.LookAlikeOf)},
 		field{"replaces", optional(e.Replaces)},
+		field{"goes back by", e.ReturnedBy},
 		field{"as it came", cmp.Or(e.Body, "not here any more (ajo archive list)")},
 	)
 }

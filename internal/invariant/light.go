@@ -125,6 +125,12 @@ func idAt(t time.Time) uuid.UUID {
 	return id
 }
 
+// paidBack is, as SQL, the condition that a misdirected event e was paid back to its sender as a
+// whole, or is on its way there: it waits for nobody, and is listed as misdirected all the same.
+const paidBack = `EXISTS (SELECT FROM ledger_entries l JOIN transfers t ON t.refund_of = ANY(ARRAY[l.id])
+				WHERE l.transaction_group_id = ANY(ARRAY[` + suspenseGroup + `]) AND l.direction = 'credit' AND t.status NOT IN ('failed', 'refunded')
+				HAVING sum(coalesce(t.paid_amount, t.amount)) >= max(l.amount))`
+
 func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 	var provisional, unposted, pending, processing, recall, freeze *time.Time
 	// Each part is one row. LEFT JOIN ... ON true has them joined as written: the planner would try
@@ -138,7 +144,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 				AND e.status = 'processed' AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status`+ledger.RecallStands+`)) c ON true
 			LEFT JOIN (SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND review_to_seq IS NULL AND direction = 'credit') r ON true
 			LEFT JOIN (SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'ingest') u ON true
-			LEFT JOIN (SELECT count(*) AS n FROM inbound_events WHERE misdirected) m ON true
+			LEFT JOIN (SELECT count(*) AS n FROM inbound_events e WHERE e.misdirected AND NOT `+paidBack+`) m ON true
 			LEFT JOIN (SELECT count(*) AS n, min(coalesce(approved_at, created_at)) AS oldest FROM transfers WHERE waiting AND (approvals_needed = 0 OR approved_at IS NOT NULL)) p ON true
 			LEFT JOIN (SELECT count(*) AS n, min(t.submitted_at) AS oldest FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status = 'processing') q ON true
 			LEFT JOIN (SELECT count(*) AS n FROM transfers WHERE differs_since IS NOT NULL) x ON true

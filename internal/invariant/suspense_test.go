@@ -15,6 +15,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/clock"
 	"ajo/internal/fakebank"
+	"ajo/internal/invariant"
 	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
@@ -73,25 +74,41 @@ func (w *world) transferOf(ref string) (id uuid.UUID) {
 	return testenv.Value[uuid.UUID](w.Env, `SELECT id FROM transfers WHERE merchant_tx_ref = $1`, ref)
 }
 
+// returned checks by which refund a misdirected payment goes back, and that it waits for a person
+// if there is none.
+func (w *world) returned(event uuid.UUID, by string) {
+	w.T.Helper()
+	shown, err := w.payments.InboundEvent(w.ctx, event)
+	require.NoError(w.T, err)
+	require.Equal(w.T, by, shown.ReturnedBy)
+	state, err := invariant.Light(w.ctx, w.Pool, w.Clock.Now())
+	require.NoError(w.T, err)
+	require.Equal(w.T, by == "", state.MisdirectedCount == 1)
+}
+
 // Misdirected money goes back once, to whom the bank's own record names and whom the bank names as
-// the holder; a refund that fails has it in suspense again, and then it may be assigned.
+// the holder; a refund that fails has it in suspense again, and then it may be assigned. It waits
+// for a person only while it is there.
 func TestMisdirectedMoneyGoesBack(t *testing.T) {
 	w := setup(t)
 	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
 	txn := testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`)
 	require.Equal(t, "4975.00", w.inSuspense())
+	w.returned(stray, "")
 
 	// Under another name it does not leave.
 	w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { r.SenderName = "Somebody Else" })
 	ref, err := w.giveBack(stray)
 	require.NoError(t, err)
 	require.Equal(t, "0.00", w.inSuspense())
+	w.returned(stray, ref)
 	_, err = w.giveBack(stray)
 	require.ErrorIs(t, err, payment.ErrRefunding)
 	_, err = w.payments.Assign(w.ctx, stray, payment.Destination{AccountID: w.account}, returned)
 	require.ErrorIs(t, err, payment.ErrRefunding)
 	w.advance(w.transferOf(ref), transfer.Failed)
 	require.Equal(t, "4975.00", w.inSuspense())
+	w.returned(stray, "")
 	require.Empty(t, w.verify())
 
 	w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { r.SenderName = "BOLA OJO" })
@@ -102,6 +119,7 @@ func TestMisdirectedMoneyGoesBack(t *testing.T) {
 	last := paid[len(paid)-1]
 	require.Equal(t, []string{ref, "4975.00", "035", "0123456789"}, []string{last.Ref, last.Amount.String(), last.BankCode, last.AccountNumber})
 	require.Equal(t, "0.00", w.inSuspense())
+	w.returned(stray, ref)
 	shown, err := w.transfers.Show(w.ctx, ref)
 	require.NoError(t, err)
 	require.Equal(t, []string{"suspense", "", "success"}, []string{shown.AccountRef, shown.TenantName, string(shown.Status)})

@@ -22,7 +22,7 @@ var (
 	freezeAge        = gauge("ajo_invariant_freeze_oldest_seconds", "Time since the oldest freeze that stands began.")
 	unposted         = gauge("ajo_invariant_unposted_events", "Events that wait to be posted.")
 	unpostedAge      = gauge("ajo_invariant_unposted_oldest_seconds", "Age of the oldest event that waits to be posted.")
-	misdirected      = gauge("ajo_invariant_misdirected_events", "Payments that match no account.")
+	misdirected      = gauge("ajo_invariant_misdirected_events", "Payments that match no account, without those that were paid back.")
 	pending          = gauge("ajo_invariant_pending_transfers", "Transfers that have not been submitted.")
 	pendingAge       = gauge("ajo_invariant_pending_oldest_seconds", "Age of the oldest transfer that has not been submitted.")
 	processing       = gauge("ajo_invariant_processing_transfers", "Transfers whose outcome is not known yet.")

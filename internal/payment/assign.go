@@ -58,16 +58,22 @@ type InboundEvent struct {
 	LookAlikeOf *uuid.UUID
 	// the event with the reversed credit that this one replaces
 	Replaces *uuid.UUID
+	// of a misdirected one: the refund that has paid it back, or will; empty: some of it is in
+	// suspense
+	ReturnedBy string `json:",omitempty"`
 	// the payer by the bank's own record, where that has confirmed the payment; not in lists
 	Payer *ledger.Sender `db:"-"`
 	// the body as received; not in lists, and empty once it is archived
 	Body string `db:"-" json:",omitempty"`
 }
 
+// eventColumns are those of an [InboundEvent], and where they are read.
 const eventColumns = `id, provider_txn_ref, signature_valid, status, category, error_message, retry_count, received_at, processed_at,
 	source, event_type, amount, fee, currency, alias, alias_number, sender_name, narration, occurred_at, tenant_id, account_id,
-	(SELECT min(w.due_at) FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')),
-	coalesce((SELECT max(nullif(w.last_error, '')) FROM work w WHERE w.id = inbound_events.id AND w.kind IN ('ingest', 'confirm')), last_error), look_alike_of, replaces`
+	(SELECT min(w.due_at) FROM work w WHERE w.id = e.id AND w.kind IN ('ingest', 'confirm')),
+	coalesce((SELECT max(nullif(w.last_error, '')) FROM work w WHERE w.id = e.id AND w.kind IN ('ingest', 'confirm')), last_error), look_alike_of, replaces,
+	coalesce(CASE WHEN e.misdirected THEN (SELECT max(t.merchant_tx_ref) ` + returns + ` HAVING sum(coalesce(t.paid_amount, t.amount)) >= max(l.amount)) END, '')
+	FROM inbound_events e`
 
 // ofTransaction is, as SQL, the condition for authentic events of the transaction @ref. The ids
 // that a forged event names are not stored.
@@ -112,7 +118,7 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 		scan = `inbound_events WHERE forged`
 	}
 	return list.Filtered(ctx, s.Pool, r, scan, `
-		SELECT `+eventColumns+` FROM inbound_events
+		SELECT `+eventColumns+`
 		WHERE id < @before AND id >= @floor AND (@category = '' OR category = @category)
 			AND (@category <> 'misdirected' OR misdirected) AND (@category <> 'sig_invalid' OR forged) AND (@status = '' OR status = @status)
 			AND (@ref = '' OR `+ofTransaction+`)
@@ -127,7 +133,7 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 
 // InboundEvent returns one event, for operators, or [ErrEventNotFound].
 func (s *Service) InboundEvent(ctx context.Context, id uuid.UUID) (InboundEvent, error) {
-	e, err := pg.One(ctx, s.Pool, pgx.RowToStructByPos[InboundEvent], ErrEventNotFound, `SELECT `+eventColumns+` FROM inbound_events WHERE id = $1`, id)
+	e, err := pg.One(ctx, s.Pool, pgx.RowToStructByPos[InboundEvent], ErrEventNotFound, `SELECT `+eventColumns+` WHERE id = $1`, id)
 	if err == nil && e.Category == CategoryPayment {
 		e.Payer, err = ledger.ReadSender(ctx, s.Pool, id)
 	}
@@ -156,8 +162,7 @@ func (s *Service) Misdirected(ctx context.Context, r page.Request) ([]EventRecor
 		return e.EventRecord, err
 	}}
 	return list.Page(ctx, pg.Reader(ctx, s.Pool), r, `
-		SELECT `+eventColumns+`
-		FROM inbound_events WHERE misdirected AND id < @before ORDER BY id DESC LIMIT @limit`, nil)
+		SELECT `+eventColumns+` WHERE misdirected AND id < @before ORDER BY id DESC LIMIT @limit`, nil)
 }
 
 // Destination names the account that a misdirected payment is to be posted to: by the account's ID,

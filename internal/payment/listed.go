@@ -44,8 +44,12 @@ type Known struct {
 
 // returnedBy is, as SQL, the refund of a misdirected payment of an event e, whose entry's group is
 // ledger.GroupOf of it.
-const returnedBy = `coalesce(CASE WHEN e.misdirected THEN (SELECT max(t.merchant_tx_ref) FROM ledger_entries l JOIN transfers t ON t.refund_of = ANY(ARRAY[l.id])
-			WHERE l.transaction_group_id = ANY(ARRAY[event_key('suspense:suspense:' || e.id)]) AND l.direction = 'credit' AND t.status NOT IN ('failed', 'refunded')) END, '')`
+const returnedBy = `coalesce(CASE WHEN e.misdirected THEN (SELECT max(t.merchant_tx_ref) ` + returns + `) END, '')`
+
+// returns are, as SQL, the refunds t of a misdirected payment, whose credit to suspense is l, that
+// have left or may leave.
+const returns = `FROM ledger_entries l JOIN transfers t ON t.refund_of = ANY(ARRAY[l.id])
+			WHERE l.transaction_group_id = ANY(ARRAY[event_key('suspense:suspense:' || e.id)]) AND l.direction = 'credit' AND t.status NOT IN ('failed', 'refunded')`
 
 // entryColumns are an [Entry]'s, of inbound_events e, ledger_entries l and accounts a. Its sums are
 // the ledger's, not the event's.

@@ -17,7 +17,7 @@ const eventColumns = [
   { name: 'Status', value: (e) => badge(e.Status) },
   { name: 'Category', value: (e) => (e.Category ? badge(e.Category) : dim('—')) },
   { name: 'Paid to', loose: true, value: (e) => e.AliasNumber || e.Alias || '—' },
-  { name: 'Why', wide: true, value: (e) => e.ErrorMessage || e.LastError || '—' },
+  { name: 'Why', wide: true, value: (e) => (e.ReturnedBy ? `It goes back by ${e.ReturnedBy}` : e.ErrorMessage || e.LastError || '—') },
 ];
 
 export function misdirected(_, query) {
@@ -46,13 +46,13 @@ export function event({ id }, _, session) {
       return card('Event', facts([
         ['Status', badge(e.Status)], ['Category', e.Category && badge(e.Category)], ['Why', e.ErrorMessage || e.LastError], ['Amount', sum(e.Amount)], ['Fee', sum(e.Fee)], ['Sender', e.SenderName],
         ['Narration', e.Narration], ['Paid to', e.AliasNumber || e.Alias], ['At', time(e.OccurredAt)], ['Received', time(e.ReceivedAt)], ['Transaction', e.ProviderTxnRef && code(e.ProviderTxnRef)],
-        ['Signature', e.SignatureValid ? 'valid' : badge('invalid')], ['Payer by the bank', e.Payer && `${e.Payer.Name}, ${e.Payer.AccountNumber}, ${e.Payer.BankName}`],
+        ['Signature', e.SignatureValid ? 'valid' : badge('invalid')], ['Goes back by', e.ReturnedBy && code(e.ReturnedBy)], ['Payer by the bank', e.Payer && `${e.Payer.Name}, ${e.Payer.AccountNumber}, ${e.Payer.BankName}`],
         ['Tenant', e.TenantID && h('a', { href: to`/tenants/${e.TenantID}` }, code(e.TenantID))], ['Account', e.AccountID && code(e.AccountID)], ['Event', code(id)],
       ]), h('div', { class: 'actions' },
-        e.Category === 'misdirected' && act('events assign', 'Assign', { kind: 'main', danger: false, text: 'It is posted to an account: the fee and the webhook are as for any payment.', fields: [
+        e.Category === 'misdirected' && !e.ReturnedBy && act('events assign', 'Assign', { kind: 'main', danger: false, text: 'It is posted to an account: the fee and the webhook are as for any payment.', fields: [
           { name: 'account', label: 'Account', required: true, hint: 'Its ID or, with a tenant, its reference' }, { name: 'tenant', label: 'Tenant', hint: 'ID or e-mail; only with a reference' },
         ] }),
-        e.Category === 'misdirected' && act('events refund', 'Refund', { kind: 'danger', text: 'It is paid back to its sender, as the bank’s record names it.' }),
+        e.Category === 'misdirected' && !e.ReturnedBy && act('events refund', 'Refund', { kind: 'danger', text: 'It is paid back to its sender, as the bank’s record names it.' }),
         e.Category === 'processing_error' && act('events repost', 'Repost', { text: 'It could not be posted: it is posted from the bank’s own record.' }),
         e.Category === 'payment' && act('recalls open', 'Hold as recalled', { text: 'The bank may have taken it back: it is held, and the bank is asked.' }),
         h('a', { class: 'button small', href: to`/reviews/${id}` }, 'The bank’s record')));
