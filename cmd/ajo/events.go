@@ -200,7 +200,7 @@ func (t *tool) newEventRefundCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "refund <event>", short: "Pay a misdirected payment back to its sender",
-			long: `Pays a misdirected payment back in full, from the account suspense to the sender's account. The bank is asked for its own record of the
+			long: `Pays a misdirected payment back, or what came back of it, from the account suspense to the sender's account. The bank is asked for its own record of the
 sender; what the event says is not used. Before the money leaves, the worker asks the bank who holds that account: if the name differs, the
 transfer fails, and the money is in suspense again. After a failed refund you can refund again, or assign the payment. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 			example: `  ajo events refund 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the payer mistyped the number"`,
@@ -209,7 +209,7 @@ transfer fails, and the money is in suspense again. After a failed refund you ca
 			p, err := tools.Payments.PlanReturn(ctx, id)
 			r := p.Record
 			return plan{
-				will: fmt.Sprintf("Pay NGN %s, which is left of the payment %s of NGN %s, back to %q, account %s at %s (code %q).", r.Amount.Sub(r.Fee), r.ID, r.Amount,
+				will: fmt.Sprintf("Pay NGN %s, which is left of the payment %s of NGN %s, back to %q, account %s at %s (code %q).", p.Left, r.ID, r.Amount,
 					r.SenderName, r.SenderAccount, r.SenderBank, r.SenderBankCode),
 				enqueues: true,
 				do: func(by audit.By) (result, error) {

@@ -131,6 +131,40 @@ func TestMisdirectedMoneyGoesBack(t *testing.T) {
 	require.Empty(t, w.verify())
 }
 
+// What the bank returns of a refund is in suspense again, and goes back by another one.
+func TestMisdirectedMoneyThatComesBackInPart(t *testing.T) {
+	w := setup(t)
+	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Value: "975.00", Next: 1})
+	ref, err := w.giveBack(stray)
+	require.NoError(t, err)
+	w.advance(w.transferOf(ref), transfer.Success)
+	w.Clock.Advance(time.Hour)
+	_, err = w.transfers.Resolve(w.ctx, ref, transfer.Resolution{Paid: true, Amount: new(money.Must("4000.00"))}, returned)
+	require.NoError(t, err)
+	require.Equal(t, "975.00", w.inSuspense())
+	w.returned(stray, "")
+	_, err = w.payments.Assign(w.ctx, stray, payment.Destination{AccountID: w.account}, returned)
+	require.ErrorIs(t, err, payment.ErrRefunding, "most of it has gone back")
+
+	p, err := w.payments.PlanReturn(w.ctx, stray)
+	require.NoError(t, err)
+	require.Equal(t, "975.00", p.Left.String())
+	ref, err = w.returns(p)
+	require.NoError(t, err)
+	_, err = w.returns(p)
+	require.ErrorIs(t, err, transfer.ErrRefunded)
+	w.advance(w.transferOf(ref), transfer.Success)
+	paid := w.bank.Paid()
+	last := paid[len(paid)-1]
+	require.Equal(t, []string{ref, "975.00"}, []string{last.Ref, last.Amount.String()})
+	require.Equal(t, "0.00", w.inSuspense())
+	w.returned(stray, testenv.Value[string](w.Env, `SELECT max(merchant_tx_ref) FROM transfers WHERE refund_of IS NOT NULL`))
+	_, err = w.giveBack(stray)
+	require.ErrorIs(t, err, payment.ErrRefunding)
+	require.Empty(t, w.verify())
+}
+
 // What the bank has taken back, does not know or knows otherwise, and what is not misdirected, is
 // not refunded.
 func TestMisdirectedMoneyThatStays(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/errs"
+	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/ledger"
@@ -22,6 +23,7 @@ var ErrTakenBack = errs.New(errs.Unprocessable, "the bank's event says that it t
 type Returnable struct {
 	Event  InboundEvent
 	Record provider.Transaction // the bank's own, which names the sender
+	Left   money.Amount         // net: what was not paid back, and is not on its way
 }
 
 // PlanReturn asks the bank for its record of a misdirected payment, which names the sender to
@@ -35,8 +37,12 @@ func (s *Service) PlanReturn(ctx context.Context, eventID uuid.UUID) (p Returnab
 	if p.Event.Category != CategoryMisdirected {
 		return p, ErrNotMisdirected
 	}
-	if err := refunding(ctx, s.Pool, eventID); err != nil {
+	back, err := paidBack(ctx, s.Pool, eventID)
+	if err != nil {
 		return p, err
+	}
+	if p.Left = p.Event.Amount.Sub(*p.Event.Fee).Sub(back); !p.Left.IsPositive() {
+		return p, ErrRefunding
 	}
 	if err := takenBack(ctx, s.Pool, eventID); err != nil {
 		return p, err
@@ -71,16 +77,21 @@ func takenBack(ctx context.Context, q pg.Querier, eventID uuid.UUID) error {
 	return err
 }
 
-// refunding returns [ErrRefunding] for a misdirected payment that is being refunded. The caller has
-// locked the event.
+// refunding returns [ErrRefunding] for a misdirected payment of which some is paid back, or on its
+// way. The caller has locked the event.
 func refunding(ctx context.Context, q pg.Querier, eventID uuid.UUID) error {
-	var is bool
-	err := q.QueryRow(ctx, `
-		SELECT EXISTS (SELECT FROM ledger_entries e JOIN transfers t ON t.refund_of = e.id
-			WHERE e.transaction_group_id = $1 AND e.direction = 'credit' AND t.status NOT IN ('failed', 'refunded'))`,
-		ledger.GroupOf(ledger.KindSuspense, ledger.Suspense, eventID)).Scan(&is)
-	if err == nil && is {
+	back, err := paidBack(ctx, q, eventID)
+	if err == nil && back.IsPositive() {
 		err = ErrRefunding
 	}
 	return err
+}
+
+// paidBack is what of a misdirected payment is paid back to its sender, or on its way.
+func paidBack(ctx context.Context, q pg.Querier, eventID uuid.UUID) (sum money.Amount, err error) {
+	err = q.QueryRow(ctx, `
+		SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)), 0) FROM ledger_entries e JOIN transfers t ON t.refund_of = e.id
+		WHERE e.transaction_group_id = $1 AND e.direction = 'credit' AND t.status NOT IN ('failed', 'refunded')`,
+		ledger.GroupOf(ledger.KindSuspense, ledger.Suspense, eventID)).Scan(&sum)
+	return sum, err
 }

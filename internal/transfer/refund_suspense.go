@@ -40,10 +40,11 @@ func kindOf(tenant, account uuid.UUID) ledger.Kind {
 	return ""
 }
 
-// RefundSuspense refunds a misdirected payment in full to the sender that the bank's own record
-// names: a transfer from the account suspense, which continues like a tenant's refund. For
-// operators. It returns the transfer's reference. [ErrNoSender]; [ErrRefunded] once it is refunded
-// or being refunded; ledger.ErrEntryNotFound for what is not in suspense; and the refusals of Lock.
+// RefundSuspense refunds a misdirected payment to the sender that the bank's own record names: all
+// of it, or what came back of an earlier refund, by a transfer from the account suspense, which
+// continues like a tenant's refund. For operators. It returns the transfer's reference.
+// [ErrNoSender]; [ErrRefunded] once all of it is refunded or being refunded;
+// ledger.ErrEntryNotFound for what is not in suspense; and the refusals of Lock.
 func (s *Service) RefundSuspense(ctx context.Context, r SuspenseRefund, by audit.By) (ref string, err error) {
 	if err := by.Check(); err != nil {
 		return "", err
@@ -88,13 +89,12 @@ func (s *Service) acceptSuspense(ctx context.Context, tx pg.Tx, now time.Time, t
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case p.RefundedSum.IsPositive():
+	switch to.amount = p.Net.Sub(p.RefundedSum); {
+	case !to.amount.IsPositive():
 		return nil, ErrRefunded
-	case p.Net.Cmp(p.Available) > 0:
+	case to.amount.Cmp(p.Available) > 0:
 		return nil, ledger.ErrInsufficientFunds
 	}
-	to.amount = p.Net
 	a := &acceptance{request: to, from: account.Payer{Account: suspense}, id: uuid.Must(uuid.NewV7()), ref: to.newRef(suspense.ID, idempotency.Request{})}
 	out := make([]batch.Outcome[Settled], 1)
 	_, err = s.debit(ctx, tx, now, []*acceptance{a}, out)
