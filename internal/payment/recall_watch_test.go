@@ -31,6 +31,19 @@ func (b *bundle) recallStatus(id uuid.UUID) string {
 	return testenv.Value[string](b.Env, `SELECT status FROM recalls WHERE event_id = $1`, id)
 }
 
+// recallSteps are what a payment's timeline says of its recall.
+func (b *bundle) recallSteps(id uuid.UUID) (steps []string) {
+	b.T.Helper()
+	line, err := b.svc.Timeline(b.ctx, b.tenant, id)
+	require.NoError(b.T, err)
+	for _, s := range line.Timeline {
+		if s.Step == payment.StepRecalled || s.Step == payment.StepRecallClosed {
+			steps = append(steps, string(s.Step)+" "+s.Outcome)
+		}
+	}
+	return steps
+}
+
 // The bank's question by id is served from a copy that lags for hours or days behind its event: it
 // says success, the hold ends, and the reversal was real all the same.
 func TestRecordIsDaysBehindTheRecall(t *testing.T) {
@@ -69,6 +82,7 @@ func TestWatchedRecallEnds(t *testing.T) {
 	state, err := invariant.Light(b.ctx, b.Pool, b.Clock.Now())
 	require.NoError(t, err)
 	require.Equal(t, []int64{0, 1, 0}, []int64{state.RecallCount, state.WatchedCount, state.ProvisionalCount})
+	require.Equal(t, []string{"recalled watched"}, b.recallSteps(id), "its tenant is not told that it was not taken back")
 	for b.Clock.Now().Sub(since) < 13*24*time.Hour {
 		require.Positive(t, b.check(id))
 	}
@@ -79,6 +93,7 @@ func TestWatchedRecallEnds(t *testing.T) {
 	b.bank.Faults.Clear()
 	require.Equal(t, time.Duration(-1), b.check(id))
 	require.Equal(t, "kept", b.recallStatus(id))
+	require.Equal(t, []string{"recalled ", "recall_closed kept"}, b.recallSteps(id))
 	require.Equal(t, since, testenv.Value[time.Time](b.Env, `SELECT closed_at FROM recalls`).UTC(), "when its hold ended")
 	require.Empty(t, testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id))
 	_, entries := b.books()

@@ -82,7 +82,7 @@ const (
 	StepPublished    StepName = "published"     // an event for the tenant; the outcome is its type and, if it is sent, its status
 	StepAttempted    StepName = "attempted"     // a delivery of it was tried; the outcome is the answer
 	StepConfirmed    StepName = "confirmed"     // found in the bank's own records, or by a person
-	StepRecalled     StepName = "recalled"      // the bank may have taken it back
+	StepRecalled     StepName = "recalled"      // the bank may have taken it back; while it is asked, the outcome is open or watched
 	StepRecallClosed StepName = "recall_closed" // the outcome is reversed or kept
 	StepReversed     StepName = "reversed"      // it left the balance for good
 	StepRefunded     StepName = "refunded"      // a refund was ordered; the outcome is the transfer's status
@@ -125,8 +125,8 @@ var stepsSQL = `
 	UNION ALL (SELECT a.started_at, 'attempted', d.id::text, a.error, NULL
 		FROM (SELECT id FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2) d
 		CROSS JOIN LATERAL (SELECT * FROM delivery_attempts WHERE delivery_id = d.id ORDER BY attempt DESC LIMIT $4) a)
-	UNION ALL (SELECT opened_at, 'recalled', '', CASE WHEN status = 'open' THEN 'open' ELSE '' END, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2)
-	UNION ALL (SELECT closed_at, 'recall_closed', '', CASE status WHEN 'watched' THEN 'kept' ELSE status END, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2 AND closed_at IS NOT NULL)
+	UNION ALL (SELECT opened_at, 'recalled', '', CASE WHEN status` + ledger.RecallStands + ` THEN status ELSE '' END, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2)
+	UNION ALL (SELECT closed_at, 'recall_closed', '', status, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2 AND NOT status` + ledger.RecallStands + `)
 	UNION ALL (SELECT created_at, 'reversed', id::text, '', NULL FROM ledger_entries WHERE reversal_of = $3)
 	UNION ALL (SELECT created_at, 'refunded', merchant_tx_ref, status, coalesce(paid_amount, amount) ` + refundsOf("$3", "$2") + ` ORDER BY id DESC LIMIT $4)`
 

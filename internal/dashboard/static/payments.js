@@ -83,7 +83,7 @@ function meaning(p, open) {
   if (!p.held) return meanings[p.status];
   return `In the balance, and ${p.status}. ${naira(p.held.amount)} of it is held, and covers no payout${p.held.source === 'refund' ? ': it goes back to its sender, unless it is released' : ''}. ${sentence(p.held.reason)}`;
 }
-const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one that was wrongly reversed', reversed: 'The bank took it back', kept: 'The bank did not take it back' };
+const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one that was wrongly reversed', reversed: 'The bank took it back', kept: 'The bank did not take it back', watched: 'Its money is free again, as the bank’s record has it twice; the bank is asked for two weeks, and it is not refunded meanwhile' };
 
 // copyable is an id that is shown and copied whole.
 function copyable(text, what) {

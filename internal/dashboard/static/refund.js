@@ -15,10 +15,11 @@ function left(p) {
 // text is an amount in kobo as the API writes it.
 const text = (k) => `${k / 100n}.${String(k % 100n).padStart(2, '0')}`;
 
-// refundButton refunds a payment; null where that is none that can be.
+// refundButton refunds a payment; null where that is none that can be. What the bank may have taken back is not refunded until that is clear.
 export function refundButton(p, session) {
   const rest = left(p);
-  if (p.status !== 'confirmed' || rest <= 0n || !session.may('finance')) return null;
+  const recalled = p.timeline.some((s) => s.step === 'recalled' && ['open', 'watched'].includes(s.outcome));
+  if (p.status !== 'confirmed' || rest <= 0n || recalled || !session.may('finance')) return null;
   return button('Refund…', async () => {
     const back = [p.senderName, p.senderAccount && `account ${p.senderAccount}`, p.senderBank].filter(Boolean).join(', ');
     let accepted;
