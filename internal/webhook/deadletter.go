@@ -10,6 +10,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/page"
+	"ajo/internal/partition"
 	"ajo/internal/pg"
 	"ajo/internal/safehttp"
 	"ajo/internal/work"
@@ -61,16 +62,31 @@ const (
 	resendEvery = 100 * time.Millisecond
 )
 
+// madeBefore is how much older than the time of its event a delivery's id may be: clocks differ.
+const madeBefore = time.Hour
+
+// deadSinceSQL finds the dead letters of a time and later, and locks them. By their ids it leaves
+// out the older ones, of which there may be millions.
+const deadSinceSQL = `
+				SELECT id FROM deliveries WHERE tenant_id = $1 AND dead AND id >= $2 AND created_at >= $3 AND ` + endpointStands + ` ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED`
+
+// firstSince is the least id that a delivery of a time, or a later one, may have.
+func firstSince(since time.Time) uuid.UUID {
+	if since = since.Add(-madeBefore); since.Unix() <= 0 {
+		return uuid.Nil
+	}
+	return partition.Floor(since)
+}
+
 // ReplaySince gives the tenant's dead letters of a time and later a fresh set of attempts, as
 // [Service.Replay] does: the oldest first, ten a second, at most a thousand. It returns how many,
 // and whether there are more.
 func (s *Service) ReplaySince(ctx context.Context, tenant uuid.UUID, since time.Time, by audit.By) (n int, more bool, err error) {
 	err = pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
 		ids, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `
-			UPDATE deliveries SET status = $3, replayed_after = attempt_count
-			WHERE id = ANY(ARRAY(
-				SELECT id FROM deliveries WHERE tenant_id = $1 AND dead AND created_at >= $2 AND `+endpointStands+` ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED)) AND status = ANY($5)
-			RETURNING id`, tenant, since, string(Pending), resendMax, Transitions.From(EventReplay))
+			UPDATE deliveries SET status = $5, replayed_after = attempt_count
+			WHERE id = ANY(ARRAY(`+deadSinceSQL+`)) AND status = ANY($6)
+			RETURNING id`, tenant, firstSince(since), since, resendMax, string(Pending), Transitions.From(EventReplay))
 		if n, more = len(ids), len(ids) == resendMax; err != nil || n == 0 {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/page"
+	"ajo/internal/partition"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
 	"ajo/internal/spec"
@@ -231,6 +232,27 @@ func TestReplaySince(t *testing.T) {
 	require.GreaterOrEqual(t, testenv.Value[int](b.Env, `SELECT count(*) FROM work w WHERE due_at > (SELECT due_at FROM work JOIN deliveries d USING (id) WHERE d.transaction_group_id = $1)`,
 		live.TransactionGroupID), 28)
 	require.Equal(t, 30, testenv.Value[int](b.Env, `SELECT sum((detail->>'Count')::int) FROM audit_log WHERE action = 'deliveries.replay_since'`))
+}
+
+// The dead letters of a day are found without reading all older ones.
+func TestReplaySinceBesideManyOlder(t *testing.T) {
+	b := setup(t)
+	now := b.Clock.Now()
+	older := partition.Floor(now.AddDate(0, -1, 0)).String()
+	b.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at)
+		SELECT overlay(gen_random_uuid()::text PLACING left($3, 13) FROM 1)::uuid, $1, $2, gen_random_uuid(), 'payment.received', 'https://example.com', '{}', 'dead_letter', $4
+		FROM generate_series(1, 2000) n`, b.tenant, b.account, older, now.AddDate(0, -1, 0))
+	b.Exec(`ANALYZE deliveries`)
+	want := b.in(Dead)
+	since := now.Add(-24 * time.Hour)
+	most, plan := b.MostRows(testenv.Statement{SQL: deadSinceSQL, Args: []any{b.tenant, firstSince(since), since, resendMax}})
+	require.Less(t, most, 100, plan)
+	n, more, err := b.ReplaySince(b.ctx, b.tenant, since, byHand)
+	require.NoError(t, err)
+	require.Equal(t, []any{1, false}, []any{n, more})
+	require.Equal(t, string(Pending), testenv.Value[string](b.Env, `SELECT status FROM deliveries WHERE id = $1`, want))
+	require.Equal(t, uuid.Nil, firstSince(time.Time{}))
+	require.Equal(t, uuid.Nil, firstSince(time.Unix(0, 0)))
 }
 
 // Dead letters that another call is sending again are left to it: this one waits for none of them.
