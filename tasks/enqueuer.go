@@ -247,7 +247,7 @@ func NextSecond(t time.Time) time.Time { return t.Add(time.Second - 1).Truncate(
 
 func (e *Enqueuer) enqueueTask(queue, name string, at time.Time, items ...work.Item) error {
 	k := items[0].Kind
-	if time.Now().UnixNano() < e.quiet.Load() {
+	if clock.Pauses(e.quiet.Load(), silence) {
 		e.lose(k, len(items))
 		return nil
 	}

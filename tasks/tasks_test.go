@@ -101,6 +101,17 @@ func TestItemsOfASecondTravelTogether(t *testing.T) {
 	require.Equal(t, map[time.Time]int{at.UTC(): 500, at.Add(-time.Minute).UTC(): 1}, seconds)
 }
 
+// A failure of Redis while the machine's clock was ahead, as at its start, keeps nothing from the
+// queues once the clock is right.
+func TestFailureByAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	e, i := setup(t)
+	e.QuietUntil(time.Now().Add(time.Hour))
+	enqueue(e, tasks.Settle, time.Time{}, uuid.New())
+	require.Zero(t, e.Lost())
+	require.Len(t, pending(t, i, tasks.Settle), 1)
+}
+
 // An item that is enqueued again for the same time is no new task, and takes nobody else's along.
 func TestEnqueuedTwice(t *testing.T) {
 	t.Parallel()

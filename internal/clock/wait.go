@@ -17,6 +17,14 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// Pauses reports whether a pause of a length, which ends at a time of the machine's clock (in unix
+// nanoseconds), still lasts. One with more left than its length began before the clock was set
+// back: it is over.
+func Pauses(until int64, length time.Duration) bool {
+	left := time.Duration(until - time.Now().UnixNano())
+	return left > 0 && left <= length
+}
+
 // Every calls do after each interval of real time, until the context ends.
 func Every(ctx context.Context, interval time.Duration, do func()) {
 	tick := time.NewTicker(interval)

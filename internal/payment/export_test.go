@@ -3,9 +3,13 @@ package payment
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 )
+
+// AwayUntil has Postgres taken for away until a time of the machine's clock.
+func (s *Service) AwayUntil(at time.Time) { s.away.Store(at.UnixNano()) }
 
 // ReceiveTogether stores events in one batch.
 func (s *Service) ReceiveTogether(ctx context.Context, requests ...InboundRequest) (err error) {

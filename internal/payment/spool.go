@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"time"
 
+	"ajo/internal/clock"
 	"ajo/internal/metrics"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
@@ -33,7 +34,7 @@ const (
 var errAway = errors.New("payment: postgres was away a moment ago")
 
 // isAway reports whether Postgres failed recently, within awayFor.
-func (s *Service) isAway() bool { return time.Now().UnixNano() < s.away.Load() }
+func (s *Service) isAway() bool { return clock.Pauses(s.away.Load(), awayFor) }
 
 // soon bounds how long an event waits for Postgres, if there is a spool for it to go to.
 func (s *Service) soon(ctx context.Context) (context.Context, context.CancelFunc) {

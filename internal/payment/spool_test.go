@@ -59,6 +59,19 @@ func TestPostgresAway(t *testing.T) {
 	require.Equal(t, "14925.00", balance)
 }
 
+// Postgres that failed while the machine's clock was ahead does not count as away once the clock is
+// right.
+func TestAwayByAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	kept, err := spool.Open(t.TempDir(), 1<<20)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = kept.Close() })
+	b.svc.Spool = kept
+	b.svc.AwayUntil(time.Now().Add(time.Hour))
+	require.False(t, b.receive(b.event(nil)).Spooled)
+}
+
 // What Postgres refuses for what it says does not go to the spool, where it would be refused again
 // and again: the bank learns that it was not stored.
 func TestRefusedEventIsNotSpooled(t *testing.T) {
