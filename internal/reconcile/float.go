@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,7 +21,15 @@ const (
 	whySameSecond = "several events bear the newest event's time, and its second is the finest there is"
 	whyReversed   = "entries were reversed after the newest event, and when the wallet gave the money back is not known"
 	whyUnderWay   = "payouts were under way: the wallet may have paid them or not"
+	whyTooLong    = "the books of the newest event's time could not be summed up in time"
 )
+
+// floatTime is how long the books may take to be summed up: all balances, and all that was received
+// since the newest event, which may be weeks old.
+const floatTime = time.Minute
+
+// queryCanceled is the SQLSTATE of a statement that took too long.
+const queryCanceled = "57014"
 
 // newestEvents is how many of the events received last are searched for the newest balance, since
 // they come out of order.
@@ -34,7 +43,8 @@ type walletAt struct {
 }
 
 // compareFloat compares the wallet's balance with the books as of the newest event that carries it.
-// It does not guess: if there is no comparison, the report says why.
+// It does not guess: if there is no comparison, the report says why. A float that cannot be summed
+// up in time fails no run: the same run would be repeated, and no later window read.
 func (r *comparison) compareFloat(ctx context.Context) error {
 	w, err := r.newestWallet(ctx)
 	if err != nil || w.at.IsZero() {
@@ -42,6 +52,10 @@ func (r *comparison) compareFloat(ctx context.Context) error {
 		return err
 	}
 	b, err := r.booksAt(ctx, w.at)
+	if pg.Code(err) == queryCanceled && ctx.Err() == nil {
+		r.report.Float.Why = whyTooLong
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -188,8 +202,13 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 			ended = append(ended, ref)
 		}
 	}
-	err = r.pool.QueryRow(ctx, booksSQL, at, ended).
-		Scan(&b.balances, &b.later, &b.unsent, &b.underWay, &b.outside, &b.suspense, &b.revenue, &b.fees, &b.taxes, &b.reversals, &b.sameSecond)
+	err = pg.Snapshot(ctx, r.pool, func(tx pg.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, strconv.FormatInt(r.floatTime.Milliseconds(), 10)); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, booksSQL, at, ended).
+			Scan(&b.balances, &b.later, &b.unsent, &b.underWay, &b.outside, &b.suspense, &b.revenue, &b.fees, &b.taxes, &b.reversals, &b.sameSecond)
+	})
 	return b, err
 }
 

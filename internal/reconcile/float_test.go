@@ -10,6 +10,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
@@ -189,6 +190,33 @@ func TestFloatOfAnOldEvent(t *testing.T) {
 	old = b.lastHour().Float
 	require.Equal(t, "312.50", old.UnderWay.String())
 	require.Contains(t, old.Why, "under way")
+}
+
+// A float that cannot be summed up in time fails no run: the payments of the window are stored, the
+// report says why there is no comparison, and the next run reads on.
+func TestFloatThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fund("1000.00")
+	txn := b.paySilently("300.00")
+	b.Clock.Advance(20 * time.Minute)
+	b.svc.FloatWithin(100 * time.Millisecond)
+	var r reconcile.Report
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `LOCK TABLE ledger_days`) // its sums wait
+		if err == nil {
+			r, _, _, err = b.svc.RunDue(b.ctx, 15*time.Minute, 2*time.Hour)
+		}
+		return err
+	}))
+	require.Contains(t, r.Float.Why, "in time")
+	require.Nil(t, r.Float.At)
+	require.Equal(t, map[string]string{txn.ID: "missing_event: its event never came; it is stored now, to be posted"}, said(r))
+	b.Clock.Advance(15 * time.Minute)
+	b.svc.FloatWithin(time.Minute)
+	next := b.due()
+	require.Equal(t, r.To, next.From)
+	require.NotNil(t, next.Float.At, next.Float.Why)
 }
 
 // A payout whose fee the bank's record does not name is an exception: nothing is guessed, and the

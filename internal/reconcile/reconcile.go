@@ -71,13 +71,14 @@ type Service struct {
 	minAge    time.Duration
 
 	sliceRecords int
+	floatTime    time.Duration
 }
 
 // New returns the use cases. There is nothing to close.
 func New(o Options) *Service {
 	return &Service{
 		pool: o.Pool, bank: o.Bank, payments: o.Payments, transfers: o.Transfers, clock: o.Clock, log: o.Log, minAge: o.MinAge,
-		sliceRecords: cmp.Or(o.SliceRecords, sliceRecords),
+		sliceRecords: cmp.Or(o.SliceRecords, sliceRecords), floatTime: floatTime,
 	}
 }
 
