@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/invariant"
 )
 
 // What breaks the books is reported within a minute: as an alert in the log, and in the figures.
@@ -18,13 +20,14 @@ func TestCheckReportsDamage(t *testing.T) {
 	var log bytes.Buffer
 	b.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
 	w := &Workers{Options: b.opts}
-	w.checkOnce(b.ctx)
+	var c invariant.Checker
+	w.checkOnce(b.ctx, &c)
 	require.Empty(t, log.String())
 	b.Exec(`ALTER TABLE ledger_entries DISABLE TRIGGER USER`)
 	b.Exec(`UPDATE ledger_entries SET running_balance = running_balance + 1`)
-	w.checkOnce(b.ctx)
+	w.checkOnce(b.ctx, &c)
 	require.Contains(t, log.String(), `alert=invariant check="running balances follow from the entries"`)
 	b.Exec(`ALTER TABLE ledger_balances RENAME TO away`)
-	w.checkOnce(b.ctx)
+	w.checkOnce(b.ctx, &c)
 	require.Contains(t, log.String(), "the books were not checked")
 }

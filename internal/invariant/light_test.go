@@ -3,6 +3,7 @@ package invariant_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -30,4 +31,31 @@ func TestLightOfAnAccountWithManyReviews(t *testing.T) {
 	since := uuid.MustParse(fmt.Sprintf("%08d-0000-7000-8000-000000000000", reviewed))
 	most, plan := w.MostRows(testenv.Statement{SQL: invariant.RunningSQL, Args: []any{since, 10_000}})
 	require.Less(t, most, 10*posted, plan)
+}
+
+// The sums of very many balances are read so rarely that it takes a hundredth of the time; what is
+// open is read each time.
+func TestLightReadsSlowSumsRarely(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var quick, slow invariant.Checker
+	light := func(c *invariant.Checker) invariant.State {
+		s, err := c.Light(w.ctx, w.Pool, w.Clock.Now())
+		require.NoError(t, err)
+		return s
+	}
+	require.Equal(t, int64(1), light(&quick).ProvisionalCount)
+	tx, err := w.Pool.Begin(w.ctx)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(w.ctx) }()
+	_, err = tx.Exec(w.ctx, `LOCK TABLE ledger_balances`)
+	require.NoError(t, err)
+	time.AfterFunc(time.Second, func() { _ = tx.Rollback(w.ctx) })
+	require.Zero(t, light(&slow).NegativeBalances, "read in a second")
+	w.Exec(`UPDATE ledger_balances SET total_debits = total_credits + 1 WHERE account_id = $1`, w.other)
+	w.Exec(`DELETE FROM work WHERE kind = 'confirm'`)
+	testenv.Eventually(t, 30*time.Second, "the negative balance to be seen", func() bool { return light(&quick).NegativeBalances == 1 })
+	s := light(&slow)
+	require.Zero(t, s.NegativeBalances)
+	require.Zero(t, s.ProvisionalCount)
 }
