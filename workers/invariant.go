@@ -17,8 +17,8 @@ const (
 	checkShown = 20
 )
 
-// check runs the cheap checks of the books every minute ([invariant.Checker]). Every worker does so,
-// since the figures belong to its own process.
+// check runs the cheap checks of the books every minute ([invariant.Checker]). Every worker does
+// so, since the figures belong to its own process.
 func (w *Workers) check(ctx context.Context) {
 	var c invariant.Checker
 	w.checkOnce(ctx, &c)

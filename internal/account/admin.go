@@ -55,6 +55,14 @@ func ByID(ctx context.Context, q pg.Querier, id uuid.UUID) (Record, error) {
 	return pg.One(ctx, q, toRecord, ErrNotFound, recordQuery+` WHERE a.id = $1`, id)
 }
 
+// closableSQL finds money by what is open: an account may have millions of entries.
+const closableSQL = `
+	SELECT coalesce(a.leased_until > $2, false),
+		EXISTS (SELECT FROM ledger_balances b WHERE b.account_id = a.id AND (b.balance <> 0 OR b.provisional_credits <> 0))
+		OR EXISTS (SELECT FROM ledger_entries l WHERE l.account_id = a.id AND l.status = 'needs_review' AND l.review_from_seq IS NOT NULL AND l.review_to_seq IS NULL)
+		OR EXISTS (SELECT FROM work w JOIN transfers t ON t.id = ANY(ARRAY[w.id]) WHERE w.kind = 'settle' AND t.account_id = a.id AND t.status IN ('pending', 'processing'))
+	FROM accounts a WHERE a.id = $1`
+
 // Closable returns the account that [CloseByHand] would close, with its refusals, and changes
 // nothing.
 func Closable(ctx context.Context, q pg.Querier, now time.Time, id uuid.UUID) (Record, error) {
@@ -63,11 +71,7 @@ func Closable(ctx context.Context, q pg.Querier, now time.Time, id uuid.UUID) (R
 		return Record{}, err
 	}
 	var leased, money bool
-	err = q.QueryRow(ctx, `
-		SELECT coalesce(a.leased_until > $2, false),
-			EXISTS (SELECT FROM ledger_balances b WHERE b.account_id = a.id AND b.balance <> 0)
-			OR EXISTS (SELECT FROM ledger_entries l WHERE l.account_id = a.id AND l.status IN ('provisional', 'needs_review'))
-		FROM accounts a WHERE a.id = $1`, id, now).Scan(&leased, &money)
+	err = q.QueryRow(ctx, closableSQL, id, now).Scan(&leased, &money)
 	switch {
 	case err != nil:
 		return Record{}, err

@@ -49,6 +49,10 @@ func TestCloseByHandRefuses(t *testing.T) {
 		_, err := ledger.PostDebits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: other, Amount: money.Must("10.00"), TransactionGroupID: debit}})
 		return err
 	}))
+	b.ExecUnguarded(`
+		INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, debit_group, attempt_count, amount, bank_code, account_number, created_at, updated_at)
+		VALUES ($1, $2, $3, 'payout', 'pending', $1, 0, 10, '058', '0123456789', $4, $4)`, debit, b.tenant, other, b.Clock.Now())
+	b.Schedule(work.Settle, debit, b.Clock.Now())
 	require.ErrorIs(t, b.closeByHand(other), account.ErrHasMoney, "under way, with a balance of zero")
 	b.Touches(func() { require.NoError(t, b.closeByHand(id)) }, id.String())
 	require.Nil(t, b.DueAt(work.Expire, id))
@@ -60,8 +64,32 @@ func TestCloseByHandRefuses(t *testing.T) {
 		})
 		return err
 	}))
+	b.ExecUnguarded(`UPDATE transfers SET status = 'success' WHERE id = $1`, debit)
+	b.ExecUnguarded(`UPDATE ledger_balances SET provisional_credits = 1 WHERE account_id = $1`, other)
+	require.ErrorIs(t, b.closeByHand(other), account.ErrHasMoney, "unconfirmed, and spent already")
+	b.ExecUnguarded(`UPDATE ledger_balances SET provisional_credits = 0 WHERE account_id = $1`, other)
+	b.ExecUnguarded(`UPDATE ledger_entries SET status = 'needs_review', review_from_seq = seq WHERE transaction_group_id = $1`, group)
+	require.ErrorIs(t, b.closeByHand(other), account.ErrHasMoney, "under review, in no balance")
+	b.ExecUnguarded(`UPDATE ledger_entries SET status = 'confirmed', review_to_seq = seq WHERE transaction_group_id = $1`, group)
 	require.NoError(t, b.closeByHand(other), "all of it has left")
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'accounts.close'`))
+}
+
+// An account with a long history is closed: only what is open is read.
+func TestCloseByHandAfterYears(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, now := b.expired("customer-1"), b.Clock.Now()
+	b.ExecUnguarded(`
+		INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, created_at)
+		SELECT gen_random_uuid(), $1, $2, n, CASE n % 2 WHEN 1 THEN 'credit' ELSE 'debit' END, 1, 'confirmed', gen_random_uuid(), 0, $3 FROM generate_series(1, 2000) n`, b.tenant, id, now)
+	b.ExecUnguarded(`
+		INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, debit_group, attempt_count, amount, bank_code, account_number, created_at, updated_at)
+		SELECT gen_random_uuid(), $1, $2, 'old-' || n, 'success', gen_random_uuid(), 1, 1, '058', '0123456789', $3, $3 FROM generate_series(1, 1000) n`, b.tenant, id, now)
+	b.Exec(`ANALYZE ledger_entries`)
+	b.Exec(`ANALYZE transfers`)
+	most, plan := b.MostRows(testenv.Statement{SQL: account.ClosableSQL, Args: []any{id, now}})
+	require.Less(t, most, 100, plan)
 }
 
 // A row that a request still provisions is its; from the end of the lease on, it is removed.

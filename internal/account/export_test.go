@@ -1,0 +1,4 @@
+package account
+
+// ClosableSQL is explained by a test.
+const ClosableSQL = closableSQL
