@@ -24,10 +24,7 @@ import (
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	kept, err := spool.Open(t.TempDir(), 1<<20)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = kept.Close() })
-	b.svc.Spool = kept
+	kept := b.keepSpool()
 	first, second := b.event(nil), b.event(nil)
 	b.receive(b.event(nil))
 	at := b.Clock.Now()
@@ -40,7 +37,7 @@ func TestPostgresAway(t *testing.T) {
 	}
 	forged := first
 	forged.Signature = "?"
-	_, err = b.svc.Receive(b.ctx, forged)
+	_, err := b.svc.Receive(b.ctx, forged)
 	require.ErrorIs(t, err, payment.ErrNotStored)
 	_, err = kept.Drain(b.ctx, b.svc.Unspool)
 	require.Error(t, err, "still away")
@@ -64,10 +61,7 @@ func TestPostgresAway(t *testing.T) {
 func TestAwayByAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	kept, err := spool.Open(t.TempDir(), 1<<20)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = kept.Close() })
-	b.svc.Spool = kept
+	b.keepSpool()
 	b.svc.AwayUntil(time.Now().Add(time.Hour))
 	require.False(t, b.receive(b.event(nil)).Spooled)
 }
@@ -77,25 +71,29 @@ func TestAwayByAClockThatWasAhead(t *testing.T) {
 func TestRefusedEventIsNotSpooled(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	kept, err := spool.Open(t.TempDir(), 1<<20)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = kept.Close() })
-	b.svc.Spool = kept
+	kept := b.keepSpool()
 	b.Exec(`ALTER TABLE inbound_events ADD CONSTRAINT refused CHECK (false)`)
-	_, err = b.svc.Receive(b.ctx, b.event(nil))
+	_, err := b.svc.Receive(b.ctx, b.event(nil))
 	require.ErrorIs(t, err, payment.ErrNotStored)
 	n, err := kept.Drain(b.ctx, b.svc.Unspool)
 	require.NoError(t, err)
 	require.Zero(t, n)
 }
 
-// spooled sends events while Postgres is away, and returns the spool that they are in.
-func (b *bundle) spooled(deliveries ...payment.InboundRequest) *spool.Spool {
+// keepSpool gives the service a spool, and returns it.
+func (b *bundle) keepSpool() *spool.Spool {
 	b.T.Helper()
 	kept, err := spool.Open(b.T.TempDir(), 1<<20)
 	require.NoError(b.T, err)
 	b.T.Cleanup(func() { _ = kept.Close() })
 	b.svc.Spool = kept
+	return kept
+}
+
+// spooled sends events while Postgres is away, and returns the spool that they are in.
+func (b *bundle) spooled(deliveries ...payment.InboundRequest) *spool.Spool {
+	b.T.Helper()
+	kept := b.keepSpool()
 	b.Exec(`ALTER TABLE inbound_events RENAME TO away`)
 	for _, d := range deliveries {
 		require.True(b.T, b.receive(d).Spooled)
