@@ -49,14 +49,14 @@ func (t *tool) newEventsListCmd() *cobra.Command {
 				{"AMOUNT", optional(e.Amount)},
 				{"PAID TO", paidTo(e)},
 				{"TRANSACTION", e.ProviderTxnRef},
-				{"ERROR", becameOf(e)},
+				{"ERROR", resultOf(e)},
 			}
 		},
 	})
 }
 
-// becameOf is why an event was not posted, or what has paid back a misdirected one.
-func becameOf(e payment.InboundEvent) string {
+// resultOf is why an event was not posted, or the refund of a misdirected one.
+func resultOf(e payment.InboundEvent) string {
 	if e.ReturnedBy != "" {
 		return "it goes back by " + e.ReturnedBy
 	}
