@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -156,7 +155,7 @@ const fewEntries = 10_000
 // there are.
 func (r *Report) begin(ctx context.Context, tx pg.Tx, reading Reading) (total int64, err error) {
 	if reading.Timeout > 0 {
-		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, strconv.FormatInt(reading.Timeout.Milliseconds(), 10)); err != nil {
+		if err := pg.SetTimeout(ctx, tx, reading.Timeout); err != nil {
 			return 0, err
 		}
 	}

@@ -3,7 +3,6 @@ package invariant
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -152,7 +151,7 @@ func (c *Checker) readSums(ctx context.Context, pool *pg.Pool) error {
 	}
 	var n sums
 	err := pg.Snapshot(ctx, pool, func(tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, strconv.FormatInt(sumsTimeout.Milliseconds(), 10)); err != nil {
+		if err := pg.SetTimeout(ctx, tx, sumsTimeout); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, `

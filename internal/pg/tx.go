@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -53,6 +54,12 @@ func InTx(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
 // Snapshot runs fn in a transaction that only reads, and sees the database as of one moment.
 func Snapshot(ctx context.Context, pool *Pool, fn func(tx Tx) error) error {
 	_, err := transact(ctx, pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, fn)
+	return err
+}
+
+// SetTimeout bounds each later statement of a transaction, instead of the pool's bound.
+func SetTimeout(ctx context.Context, tx Tx, d time.Duration) error {
+	_, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, strconv.FormatInt(d.Milliseconds(), 10))
 	return err
 }
 

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -203,7 +202,7 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 		}
 	}
 	err = pg.Snapshot(ctx, r.pool, func(tx pg.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT set_config('statement_timeout', $1, true)`, strconv.FormatInt(r.floatTime.Milliseconds(), 10)); err != nil {
+		if err := pg.SetTimeout(ctx, tx, r.floatTime); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, booksSQL, at, ended).
