@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,4 +54,37 @@ func TestAccountFinishedByAMember(t *testing.T) {
 	lines := w.read(owner.withSession(), "/auth/audit?action=account.open").list("entries")
 	require.Len(t, lines, 1)
 	lines[0].has(t, fields{"actor": "session:" + finance.email, "target": "account:" + a["ID"].(string)})
+}
+
+// Whoever has a key that writes accounts can send their events elsewhere, and share their payments
+// out otherwise. The owner sees in the audit log that it was done, and by which key.
+func TestAuditOfAnAccountThatAKeyChanges(t *testing.T) {
+	w := setup(t)
+	owner := w.onboard()
+	key := w.newKey(owner, "Accounts", []tenant.Scope{tenant.AccountsWrite, tenant.AccountsTransfer})
+	for _, ref := range []string{"shop-1", "shop-2"} {
+		w.do("POST", "/v1/accounts", `{"externalRef":"`+ref+`","name":"Ada Obi"}`, owner.withKey()...).ok(201, nil)
+	}
+	for _, body := range []string{
+		`{"callbackUrl":"https://elsewhere.example/hook?token=one"}`,
+		`{"callbackUrl":"https://elsewhere.example/hook?token=one"}`, // again
+		`{"name":"Ada Eze"}`,
+		`{"callbackUrl":"https://elsewhere.example/hook?token=two"}`, // which differs in what is not shown
+		`{"policy":{"under":"hold"}}`,
+		`{"split":{"shares":[{"accountRef":"shop-2","percent":"30"}]}}`,
+		`{"callbackUrl":"ftp://elsewhere.example"}`, // refused
+	} {
+		w.do("PATCH", "/v1/accounts/shop-1", body, "X-API-Key", key.APIKey)
+	}
+	require.NotContains(t, w.do("GET", "/auth/audit?action=account.change", "", owner.withSession()...).ok(200, nil).Body, "token")
+	lines := w.read(owner.withSession(), "/auth/audit?action=account.change").list("entries")
+	require.Len(t, lines, 4)
+	id := w.read(owner.withKey(), "/v1/accounts/shop-1")["ID"].(string)
+	for _, l := range lines {
+		l.has(t, fields{"actor": "key:" + key.Key.ID.String(), "target": "account:" + id, "address": "127.0.0.1"})
+	}
+	const url = "https://elsewhere.example/hook?…"
+	lines[3].has(t, fields{"before": map[string]any{"callbackUrl": "", "policy": nil, "split": nil}, "after": map[string]any{"callbackUrl": url, "policy": nil, "split": nil}})
+	lines[1].has(t, fields{"after": map[string]any{"callbackUrl": url, "policy": map[string]any{"under": "hold"}, "split": nil}})
+	require.Contains(t, fmt.Sprint(lines[0]["after"]), "percent:30")
 }

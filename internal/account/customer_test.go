@@ -109,7 +109,7 @@ func TestCallbacksInProduction(t *testing.T) {
 		in := onetime("order")
 		in.CallbackURL = &url
 		_, created := b.svc.Provision(b.ctx, b.tenant, in, idempotency.Request{})
-		_, changed := b.svc.Update(b.ctx, b.tenant, "ref", account.Changes{CallbackURL: &url})
+		_, changed := b.svc.Update(b.ctx, b.tenant, "ref", account.Changes{CallbackURL: &url}, byHand)
 		for _, err := range []error{created, changed} {
 			if want == "" {
 				require.NoError(t, err, url)

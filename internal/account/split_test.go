@@ -25,7 +25,7 @@ func TestSharesOfASplit(t *testing.T) {
 	}
 	b.expired("expired")
 	split := func(shares ...account.NewShare) (*account.Split, error) {
-		a, err := b.svc.Update(b.ctx, b.tenant, "shop", account.Changes{Split: &shares})
+		a, err := b.svc.Update(b.ctx, b.tenant, "shop", account.Changes{Split: &shares}, byHand)
 		return a.Split, err
 	}
 	party := func(i int, s account.NewShare) account.NewShare {
@@ -88,7 +88,7 @@ func TestChangesOfAnAccount(t *testing.T) {
 		var got account.Account
 		b.Touches(func() {
 			var err error
-			got, err = b.svc.Update(b.ctx, b.tenant, "shop", ch)
+			got, err = b.svc.Update(b.ctx, b.tenant, "shop", ch, byHand)
 			require.NoError(t, err)
 		}, a.ID.String())
 		return got
@@ -100,7 +100,7 @@ func TestChangesOfAnAccount(t *testing.T) {
 		errs.New(errs.Invalid, "policy.over must be accept, hold or refund"):      {Policy: &account.Policy{Over: "keep"}},
 		errs.New(errs.Invalid, "callbackUrl must begin with https:// or http://"): {CallbackURL: &ftp},
 	} {
-		_, err := b.svc.Update(b.ctx, b.tenant, "shop", ch)
+		_, err := b.svc.Update(b.ctx, b.tenant, "shop", ch, byHand)
 		require.EqualError(t, err, want.Error())
 	}
 	require.Equal(t, "Bola Ade", update(account.Changes{Name: &name}).BankAccountName)
@@ -113,7 +113,7 @@ func TestChangesOfAnAccount(t *testing.T) {
 	require.Nil(t, update(account.Changes{CallbackURL: &none}).CallbackURL)
 	_, err := b.svc.Expire(b.ctx, b.tenant, "shop", "test")
 	require.NoError(t, err)
-	_, err = b.svc.Update(b.ctx, b.tenant, "shop", account.Changes{Name: &name})
+	_, err = b.svc.Update(b.ctx, b.tenant, "shop", account.Changes{Name: &name}, byHand)
 	require.ErrorIs(t, err, account.ErrNotActive)
 }
 

@@ -2,14 +2,18 @@ package account
 
 import (
 	"context"
+	"reflect"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/customer"
 	"ajo/internal/errs"
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/safehttp"
 )
 
 // ErrNoFields refuses a change that names no known field.
@@ -26,8 +30,9 @@ type Changes struct {
 }
 
 // Update changes an active account. The name changes here only, not at the bank (specification,
-// "Accounts"). Not active: [ErrNotActive].
-func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch Changes) (Account, error) {
+// "Accounts"). The audit log has what changes where its money or its events go. Not active:
+// [ErrNotActive].
+func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch Changes, by audit.By) (Account, error) {
 	if err := s.checkChanges(&ch); err != nil {
 		return Account{}, err
 	}
@@ -48,19 +53,54 @@ func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch
 				return err
 			}
 		}
+		// as it is when it is changed, whatever another change has done since it was found
+		var was Account
+		now := s.Clock.Now()
+		err = tx.QueryRow(ctx, `SELECT `+columns+` FROM accounts a WHERE id = $1 FOR NO KEY UPDATE`, found.ID).Scan(was.fields()...)
+		if err != nil {
+			return err
+		}
 		err = tx.QueryRow(ctx, `
 			UPDATE accounts a SET bank_account_name = coalesce($3, bank_account_name),
 				callback_url = CASE WHEN $4::text IS NULL THEN callback_url ELSE nullif($4, '') END,
 				expected_amount = coalesce($5::numeric, expected_amount), updated_at = $6,
 				policy = CASE WHEN $7::jsonb IS NULL THEN policy ELSE nullif($7, '{}') END,
 				split = CASE WHEN $8 THEN $9 ELSE split END
-			WHERE id = $1 AND status = $2 RETURNING `+columns, found.ID, Active, ch.Name, ch.CallbackURL, ch.ExpectedAmount, s.Clock.Now(), ch.Policy, ch.Split != nil, split).Scan(a.fields()...)
+			WHERE id = $1 AND status = $2 RETURNING `+columns, found.ID, Active, ch.Name, ch.CallbackURL, ch.ExpectedAmount, now, ch.Policy, ch.Split != nil, split).Scan(a.fields()...)
 		if pg.IsNoRows(err) {
 			return ErrNotActive
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return writeUpdate(ctx, tx, now, &was, &a, by)
 	})
 	return a, err
+}
+
+// settingsShown is what the audit log keeps of an account that was changed.
+type settingsShown struct {
+	CallbackURL string  `json:"callbackUrl"`
+	Policy      *Policy `json:"policy"`
+	Split       *Split  `json:"split"`
+}
+
+func (a *Account) settingsShown() settingsShown {
+	shown := settingsShown{Policy: a.Policy, Split: a.Split}
+	if a.CallbackURL != nil {
+		shown.CallbackURL = safehttp.Shown(*a.CallbackURL)
+	}
+	return shown
+}
+
+// writeUpdate writes who changed where an account's money or its events go. What a program changes
+// otherwise, such as a name, is not in the audit log.
+func writeUpdate(ctx context.Context, tx pg.Tx, now time.Time, was, is *Account, by audit.By) error {
+	before, after := was.settingsShown(), is.settingsShown()
+	if reflect.DeepEqual(was.CallbackURL, is.CallbackURL) && reflect.DeepEqual(before, after) {
+		return nil
+	}
+	return audit.Write(ctx, tx, now, by.Entry("account.change", "account:"+is.ID.String(), audit.Change{Before: before, After: after}).Of(is.TenantID))
 }
 
 func (s *Service) checkChanges(ch *Changes) error {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +26,9 @@ import (
 	"ajo/internal/work"
 	"ajo/ledger"
 )
+
+// byTenant is how a tenant's program changes an account.
+var byTenant = audit.Key(uuid.Max, netip.MustParseAddr("192.0.2.1"))
 
 var returned = audit.By{Actor: "cli:ada", Reason: "the payer mistyped the number"}
 

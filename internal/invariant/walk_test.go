@@ -194,7 +194,7 @@ func (w *walk) opens() {
 	w.provisions(first, account.NewAccount{ExternalRef: "expects", ExpectedAmount: &expected, Policy: &account.Policy{Under: account.Refund, Over: account.Hold, Late: account.Refund}})
 	w.provisions(other, account.NewAccount{ExternalRef: "other"})
 	w.provisions(other, account.NewAccount{ExternalRef: "once", Mode: "onetime", ExpectedAmount: &expected, ExpiresAt: new(w.Clock.Now().Add(6 * time.Hour)), Policy: w.policy()})
-	_, err := w.accounts.Update(w.ctx, first, "shared", account.Changes{Split: &[]account.NewShare{{AccountRef: "party", Percent: "30"}, {AccountRef: "shop", Amount: "500.00"}}})
+	_, err := w.accounts.Update(w.ctx, first, "shared", account.Changes{Split: &[]account.NewShare{{AccountRef: "party", Percent: "30"}, {AccountRef: "shop", Amount: "500.00"}}}, byTenant)
 	require.NoError(w.T, err)
 	stray := uuid.New()
 	_, err = w.client.CreateAccount(w.ctx, provider.NewAccount{Ref: stray.String(), Name: "Nobody We Know"})
@@ -608,12 +608,12 @@ func (w *walk) terms() {
 	case 3, 4:
 		a := w.own("account")
 		expected := money.Must("5000.00")
-		_, err := w.accounts.Update(w.ctx, a.tenant, a.ref, account.Changes{ExpectedAmount: &expected, Policy: w.policy()})
+		_, err := w.accounts.Update(w.ctx, a.tenant, a.ref, account.Changes{ExpectedAmount: &expected, Policy: w.policy()}, byTenant)
 		w.asked(err)
 	case 5:
 		a, to, other := w.own("account"), w.own("to"), w.own("other")
 		shares := []account.NewShare{{AccountRef: to.ref, Percent: rapid.SampledFrom([]string{"33.3333", "100"}).Draw(w.r, "percent")}, {AccountRef: other.ref, Remainder: true}}
-		_, err := w.accounts.Update(w.ctx, a.tenant, a.ref, account.Changes{Split: &shares})
+		_, err := w.accounts.Update(w.ctx, a.tenant, a.ref, account.Changes{Split: &shares}, byTenant)
 		w.asked(err)
 	}
 }

@@ -54,7 +54,7 @@ func TestLockOrderOfPayments(t *testing.T) {
 			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = x.Amount })
 			require.Equal(b.T, time.Duration(-1), b.check(id))
 			shares := []account.NewShare{{AccountRef: "customer-1", Percent: "25"}}
-			_, err := b.accounts.Update(b.ctx, b.tenant, "platform", account.Changes{Split: &shares})
+			_, err := b.accounts.Update(b.ctx, b.tenant, "platform", account.Changes{Split: &shares}, byHand)
 			require.NoError(b.T, err)
 			return locks{
 				testenv.LocksBalance(b.account), testenv.LocksBalance(b.platform),
@@ -116,7 +116,7 @@ func TestPostingLocksNoParties(t *testing.T) {
 	b := setupSplit(t)
 	b.OpenAtBank(b.bank, b.platform)
 	shares := []account.NewShare{{AccountRef: "customer-1", Percent: "25"}}
-	_, err := b.accounts.Update(b.ctx, b.tenant, "platform", account.Changes{Split: &shares})
+	_, err := b.accounts.Update(b.ctx, b.tenant, "platform", account.Changes{Split: &shares}, byHand)
 	require.NoError(t, err)
 	txn := testenv.PaySilently(t, b.bank, b.platform, "5000.00")
 	id := b.receive(b.sign(b.bank.EventFor(txn))).ID

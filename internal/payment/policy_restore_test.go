@@ -91,7 +91,7 @@ func TestARestoredPaymentWasAccepted(t *testing.T) {
 				id, txn := b.pays("5000.00", func(p *fakebank.Payment) { p.Time = b.Clock.Now().Add(10 * time.Second) })
 				require.Empty(t, b.hold(id))
 				if c != (account.Changes{}) {
-					_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", c)
+					_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", c, byHand)
 					require.NoError(t, err)
 				}
 				again, left := func() (payment.Replaced, error) {

@@ -46,7 +46,7 @@ func setupPolicy(t *testing.T, p account.Policy, payoutFee ...money.Amount) *pol
 	b.transfers.OpenRecall = b.svc.RecallTakenBack
 	b.accounts = account.New(account.Options{Pool: b.Pool, Clock: b.Clock})
 	amount := money.Must("5000.00")
-	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{ExpectedAmount: &amount, Policy: &p})
+	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{ExpectedAmount: &amount, Policy: &p}, byHand)
 	require.NoError(t, err)
 	b.openAtBank()
 	b.Subscribe(b.tenant, "{payment.confirmed,payment.reversed}")

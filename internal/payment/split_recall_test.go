@@ -63,7 +63,7 @@ func TestSecondRecallOfASplitThatIsHeld(t *testing.T) {
 	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
 	b.taken(txn, "REFUND")
 	b.toTheEnd(id, 10)
-	_, err = b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: account.Hold}})
+	_, err = b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: account.Hold}}, byHand)
 	require.NoError(t, err)
 	again, err := b.svc.Correct(b.ctx, id, sums("4999.00", "25.00"), by)
 	require.NoError(t, err)

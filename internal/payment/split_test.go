@@ -41,7 +41,7 @@ func setupSplit(t *testing.T) *splits {
 
 func (b *splits) share(shares ...account.NewShare) {
 	b.T.Helper()
-	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Split: &shares})
+	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Split: &shares}, byHand)
 	require.NoError(b.T, err)
 }
 
@@ -129,7 +129,7 @@ func TestSplitOfWhatThePaymentBrings(t *testing.T) {
 // one that a settlement waits for.
 func TestSplitLeavesWhatIsNotAvailable(t *testing.T) {
 	b := setupSplit(t)
-	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: account.Hold}})
+	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: account.Hold}}, byHand)
 	require.NoError(t, err)
 	held, _ := b.confirmedPayment("4000.00")
 	b.has("0.00 of 3975.00", "0.00", "0.00")
@@ -186,7 +186,7 @@ func TestSplitOfWhatWasHeldOnce(t *testing.T) {
 	})
 	t.Run("hold", func(t *testing.T) {
 		b := setupSplit(t)
-		_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: account.Hold}})
+		_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: account.Hold}}, byHand)
 		require.NoError(t, err)
 		id, _ := b.pays("4000.00")
 		b.release(id)
@@ -296,7 +296,7 @@ func TestSplitsOfEachOther(t *testing.T) {
 	b := setupSplit(t)
 	b.OpenAtBank(b.bank, b.platform)
 	shares := []account.NewShare{{AccountRef: "customer-1", Percent: "25"}, {AccountRef: "partner", Percent: "25"}}
-	_, err := b.accounts.Update(b.ctx, b.tenant, "platform", account.Changes{Split: &shares})
+	_, err := b.accounts.Update(b.ctx, b.tenant, "platform", account.Changes{Split: &shares}, byHand)
 	require.NoError(t, err)
 	var ids []uuid.UUID
 	for i := range 40 {
@@ -371,11 +371,11 @@ func TestSplitRefusals(t *testing.T) {
 		{account.NewShare{AccountRef: "partner", Percent: "1"}, "split.shares[0].accountRef is not active"},
 		{account.NewShare{AccountRef: foreign.String(), Percent: "1"}, "split.shares[0].accountRef is no account of yours"},
 	} {
-		_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Split: &[]account.NewShare{c.share}})
+		_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Split: &[]account.NewShare{c.share}}, byHand)
 		require.EqualError(t, err, c.want)
 		require.Equal(t, errs.Invalid, errs.KindOf(err))
 	}
-	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Split: &[]account.NewShare{{AccountRef: "platform", Percent: "1"}, {AccountRef: "platform", Percent: "1"}}})
+	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Split: &[]account.NewShare{{AccountRef: "platform", Percent: "1"}, {AccountRef: "platform", Percent: "1"}}}, byHand)
 	require.EqualError(t, err, "split.shares[1].accountRef must be another account, in one share")
 }
 
@@ -415,7 +415,7 @@ func TestSplitOfARestoredPaymentThatWasWhole(t *testing.T) {
 	for action, want := range map[account.Action]string{account.Refund: "3977.50", account.Hold: "7952.50"} {
 		t.Run(string(action), func(t *testing.T) {
 			b := setupSplit(t)
-			_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: action}})
+			_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: action}}, byHand)
 			require.NoError(t, err)
 			b.confirmedPayment("5000.00")
 			id, txn := b.confirmedPayment("4000.00")

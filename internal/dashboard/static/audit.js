@@ -16,7 +16,7 @@ const acts = {
   'webhook.endpoint.add': 'Webhook endpoint added', 'webhook.endpoint.change': 'Webhook endpoint changed', 'webhook.endpoint.remove': 'Webhook endpoint removed', 'webhook.endpoint.rotate-secret': 'Webhook endpoint’s secret changed',
   'tenant.policy': 'Payout policy changed', 'transfer.settle': 'Payout made', 'transfer.refund': 'Refund made', 'hold.place': 'Money held', 'hold.release': 'Hold released', 'transfer.approve': 'Payout approved', 'transfer.reject': 'Payout rejected',
   'beneficiary.save': 'Beneficiary saved', 'beneficiary.rename': 'Beneficiary renamed', 'beneficiary.exempt': 'Beneficiary’s exemption changed', 'beneficiary.remove': 'Beneficiary removed', 'deliveries.replay': 'Delivery sent again',
-  'account.open': 'Account opened', 'kyc.submit': 'NIN submitted', 'kyc.approve': 'KYC approved', 'kyc.reject': 'KYC rejected', 'customers.approve': 'KYC approved by an operator', 'customers.reject': 'KYC rejected by an operator',
+  'account.open': 'Account opened', 'account.change': 'Account’s events, policy or split changed', 'kyc.submit': 'NIN submitted', 'kyc.approve': 'KYC approved', 'kyc.reject': 'KYC rejected', 'customers.approve': 'KYC approved by an operator', 'customers.reject': 'KYC rejected by an operator',
   'customers.activate': 'Customer activated', 'customers.suspend': 'Customer suspended', 'tenant.kyc': 'Business verified',
   'tenant.activate': 'Organisation activated', 'tenant.suspend': 'Organisation suspended', 'tenant.end-sessions': 'Sessions ended by an operator',
 };
