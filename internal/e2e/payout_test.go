@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -68,20 +69,27 @@ func (s *settler) bearsFees() {
 // about it yet.
 func (s *settler) credit(account uuid.UUID, amount money.Amount) uuid.UUID {
 	s.t.Helper()
+	return s.creditOf(account, amount, "")
+}
+
+// creditOf is credit of a payment that the bank has under the id; empty: it does not know it.
+func (s *settler) creditOf(account uuid.UUID, amount money.Amount, id string) uuid.UUID {
+	s.t.Helper()
 	ctx, group, now := context.Background(), uuid.Must(uuid.NewV7()), time.Now()
+	id = cmp.Or(id, group.String())
 	require.NoError(s.t, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, amount, fee, currency,
 				occurred_at, digest, tenant_id, account_id, received_at, processed_at)
-			VALUES ($1::text::uuid, 'webhook', true, true, $1::text, $1::text, 'payment_success', 'processed', 'payment', $2::numeric, 0, 'NGN', $3, sha256($1::text::bytea), $4, $5, $3, $3)`,
-			group.String(), amount, now, s.tenant, account); err != nil {
+			VALUES ($1::text::uuid, 'webhook', true, true, $1::text, $6, 'payment_success', 'processed', 'payment', $2::numeric, 0, 'NGN', $3, sha256($1::text::bytea), $4, $5, $3, $3)`,
+			group.String(), amount, now, s.tenant, account, id); err != nil {
 			return err
 		}
 		if err := work.Schedule(ctx, tx, work.Item{Kind: work.Confirm, ID: group, TenantID: s.tenant, DueAt: now.Add(24 * time.Hour)}); err != nil {
 			return err
 		}
 		_, err := ledger.PostCredits(ctx, tx, now, []ledger.Posting{{
-			AccountID: account, Amount: amount, TransactionGroupID: group, ProviderTxnRef: group.String(),
+			AccountID: account, Amount: amount, TransactionGroupID: group, ProviderTxnRef: id,
 		}})
 		return err
 	}))

@@ -8,17 +8,23 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/fakebank"
 	"ajo/internal/invariant"
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/provider/nomba"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
 
 // refunding pays a payment back in two parts to the account that the bank's record names.
 func (c *crash) refunding(n int) unit {
-	account := fmt.Sprintf("shop-%d", n)
-	group := c.credit(c.Account(c.tenant, account), money.Must("100.00"))
+	account := c.Account(c.tenant, fmt.Sprintf("shop-%d", n))
+	// a payment that the bank finds: of many that it does not find, none is believed
+	c.OpenAtBank(c.bank, account, func(o *nomba.Options) { o.ClientSecret = c.settings["AJO_PROVIDER_CLIENT_SECRET"] })
+	tx, err := c.bank.Pay(c.t.Context(), fakebank.Payment{AccountRef: account.String(), Amount: money.Must("100.00"), Fee: &money.Zero, Silent: true})
+	require.NoError(c.t, err)
+	group := c.creditOf(account, tx.Amount, tx.ID)
 	c.Exec(`DELETE FROM work WHERE id = $1`, group)
 	var entry uuid.UUID
 	require.NoError(c.t, pg.InTx(c.t.Context(), c.Pool, func(tx pg.Tx) error {

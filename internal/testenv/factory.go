@@ -48,7 +48,7 @@ func (e *Env) Account(tenant uuid.UUID, ref string) uuid.UUID {
 // KeyEvents stores the keys of the authentic events that a test has inserted by itself.
 func (e *Env) KeyEvents() {
 	e.T.Helper()
-	e.Exec(`INSERT INTO event_keys (request, transaction, event_id, event_type)
+	e.ExecUnguarded(`INSERT INTO event_keys (request, transaction, event_id, event_type)
 		SELECT event_key(request_id), event_key(nullif(provider_txn_ref, '')), id, event_type FROM inbound_events e
 		WHERE authentic AND NOT EXISTS (SELECT FROM event_keys k WHERE k.request = event_key(e.request_id))`)
 }

@@ -10,13 +10,14 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/provider"
+	"ajo/internal/provider/nomba"
 )
 
 // OpenAtBank makes an account known to the fake bank, under its number there, so that payments to
-// it have a record.
-func (e *Env) OpenAtBank(bank *fakebank.Bank, account uuid.UUID) {
+// it have a record. change is as in [BankClient].
+func (e *Env) OpenAtBank(bank *fakebank.Bank, account uuid.UUID, change ...func(*nomba.Options)) {
 	e.T.Helper()
-	a, err := BankClient(e.T, bank, e.Clock).CreateAccount(context.Background(), provider.NewAccount{Ref: account.String(), Name: "Ada Obi Stores"})
+	a, err := BankClient(e.T, bank, e.Clock, change...).CreateAccount(context.Background(), provider.NewAccount{Ref: account.String(), Name: "Ada Obi Stores"})
 	must(e.T, err)
 	e.Exec(`UPDATE accounts SET bank_account_number = $2 WHERE id = $1`, account, a.Number)
 }
