@@ -122,6 +122,35 @@ func TestTimeInWhichTheListWasBehindIsReadAgain(t *testing.T) {
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM reconciliations WHERE kind = 'again'`), "once")
 }
 
+// A list that is always some minutes behind is read again too: what it lacks now does not put off
+// what it lacked hours ago.
+func TestListThatIsAlwaysBehindIsReadAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.due()
+	b.Clock.Advance(10 * time.Minute)
+	silent := b.paySilently("6000.00")
+	behind := []string{silent.ID}
+	hidden := func(is bool) {
+		for _, id := range behind {
+			b.bank.SetTransaction(id, func(x *fakebank.Transaction) { x.Hidden = is })
+		}
+	}
+	for range 18 { // four and a half hours
+		told := b.paySilently("5000.00")
+		b.post(b.receive(b.hook(told)).ID)
+		behind = append(behind, told.ID)
+		hidden(true)
+		b.Clock.Advance(8 * time.Minute)
+		require.Empty(t, b.due().Exceptions)
+		hidden(false)
+		behind = nil
+		b.Clock.Advance(7 * time.Minute)
+	}
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events WHERE source = 'reconciliation' AND provider_txn_ref = $1`, silent.ID))
+	require.Equal(t, 2*time.Hour, testenv.Value[time.Duration](b.Env, `SELECT max(window_to - window_from) FROM reconciliations WHERE kind = 'again'`))
+}
+
 // A window in many slices comes to the same as one in one.
 func TestSlicesMakeOneReport(t *testing.T) {
 	t.Parallel()

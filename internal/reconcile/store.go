@@ -124,7 +124,8 @@ func (r *comparison) claim(ctx context.Context, window func(last *time.Time) (fr
 
 // checkpoint stores how far a run has come and what it has found, so that a worker that takes over
 // can continue there, and keeps the run's claim alive. A slice whose list was behind is scheduled
-// to be read again.
+// to be read again, together with those before it: but for no longer a time than it waits, since a
+// list that is always behind would put it off each time.
 func (r *comparison) checkpoint(ctx context.Context, s *slice) error {
 	if r.lease.IsZero() {
 		return nil
@@ -142,8 +143,8 @@ func (r *comparison) checkpoint(ctx context.Context, s *slice) error {
 		}
 		now := r.clock.Now()
 		tag, err := tx.Exec(ctx, `
-			UPDATE reconciliations SET window_to = $3, leased_until = $4 WHERE kind = $1 AND status = 'waiting' AND window_to = $2`,
-			kindAgain, s.from, s.to, s.to.Add(r.behind))
+			UPDATE reconciliations SET window_to = $3, leased_until = $4 WHERE kind = $1 AND status = 'waiting' AND window_to = $2 AND window_from >= $5`,
+			kindAgain, s.from, s.to, s.to.Add(r.behind), s.to.Add(-r.behind))
 		if err != nil || tag.RowsAffected() > 0 {
 			return err
 		}
