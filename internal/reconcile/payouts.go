@@ -104,10 +104,10 @@ func (t *transferRow) effect(p provider.Payout) money.Amount {
 	return t.out().Add(t.booked()).Sub(t.bankOut(p)).Sub(taken)
 }
 
-// matchPayouts compares payouts of a slice's list with the transfers.
+// matchPayouts compares payouts of a slice's list with the transfers. What failed or was given back
+// is compared when the neighbours have been read, as one reference may have several records.
 func (r *comparison) matchPayouts(ctx context.Context, s *slice, payouts []provider.Payout) error {
 	var fresh []provider.Payout
-	var refs []string
 	for _, p := range payouts {
 		gone := p.Status == provider.Success || p.Status == provider.Pending
 		switch record := p.Ref + " " + p.ID; {
@@ -117,8 +117,10 @@ func (r *comparison) matchPayouts(ctx context.Context, s *slice, payouts []provi
 			if err := r.comparePaidTwice(ctx, p, record, gone); err != nil {
 				return err
 			}
-		case gone || !r.isKept(p.Ref, (*slice).refs): // otherwise an attempt without effect
-			fresh, refs = append(fresh, p), append(refs, payment.Clean(p.Ref))
+		case gone:
+			fresh = append(fresh, p)
+		case !r.isKept(p.Ref, (*slice).refs): // a try, if the list has the payout too
+			s.tries = append(s.tries, p)
 		}
 		s.payoutRecords.add(p.Ref + " " + p.ID)
 		s.payouts.add(p.Ref)
@@ -126,20 +128,7 @@ func (r *comparison) matchPayouts(ctx context.Context, s *slice, payouts []provi
 			s.paidPayouts.add(p.Ref)
 		}
 	}
-	if len(refs) == 0 {
-		return nil
-	}
-	ours, err := r.findPayouts(ctx, refs)
-	if err != nil {
-		return err
-	}
-	for _, p := range fresh {
-		r.part.Bank.Payouts.add(string(p.Status), p.Amount, feeOf(p))
-		if err := r.comparePayout(ctx, p, ours[p.Ref]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.comparePayouts(ctx, fresh)
 }
 
 func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string]*transferRow, error) {
@@ -305,6 +294,9 @@ func (t *transferRow) conflictsWith(s provider.Status) bool {
 // readPayouts adds up the transfers that were submitted in a slice, and asks the bank about those
 // that its list lacks.
 func (r *comparison) readPayouts(ctx context.Context, s *slice) error {
+	if err := r.compareTries(ctx, s); err != nil {
+		return err
+	}
 	rows := pg.Rows(ctx, r.pool, `SELECT `+payoutColumns+` FROM transfers WHERE submitted_at >= $1 AND submitted_at < $2`, s.from, s.to)
 	var absent []transferRow
 	var t transferRow

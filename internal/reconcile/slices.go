@@ -69,6 +69,7 @@ type slice struct {
 	payouts  marks // the references of payouts in it
 	// of these, with the bank's ids; and the references of those whose money has left
 	payoutRecords, paidPayouts marks
+	tries                      []provider.Payout // that failed or came back, by the list
 	report                     Report
 	missing                    []posting // to be stored
 	// payments that may repeat others; decided when the neighbours have been read
