@@ -51,8 +51,16 @@ func (r *comparison) matchPage(ctx context.Context, s *slice, page provider.Page
 	var fresh []provider.Transaction
 	var ids []string
 	for _, t := range page.Transactions {
-		// a list that moves while it is read may show a record twice
+		back := (t.Status == provider.Failed || t.Status == provider.Refunded) && !r.isKept(t.ID, (*slice).backs)
+		if back {
+			s.listedBack.add(t.ID)
+		}
+		// A list that moves while it is read may show a record twice. One that has failed or was
+		// given back since it was shown first is asked about by its id, by the next run.
 		if r.isKept(t.ID, (*slice).ids) {
+			if about := (subject{aboutPayment, t.ID}); back && isID(t.ID) && r.items[about] == nil {
+				r.unsettled(item{subject: about})
+			}
 			continue
 		}
 		s.listed.add(t.ID)

@@ -66,7 +66,9 @@ func (m marks) add(id string) { m[maphash.String(seed, id)] = struct{}{} }
 type slice struct {
 	from, to time.Time
 	listed   marks // the transaction ids in the bank's list
-	payouts  marks // the references of payouts in it
+	// of these, those of payments that failed or were given back
+	listedBack marks
+	payouts    marks // the references of payouts in it
 	// of these, with the bank's ids; and the references of those whose money has left
 	payoutRecords, paidPayouts marks
 	tries                      []provider.Payout // that failed or came back, by the list
@@ -78,7 +80,7 @@ type slice struct {
 }
 
 func newSlice(from, to time.Time) *slice {
-	return &slice{from: from, to: to, listed: marks{}, payouts: marks{}, payoutRecords: marks{}, paidPayouts: marks{}, report: newReport()}
+	return &slice{from: from, to: to, listed: marks{}, listedBack: marks{}, payouts: marks{}, payoutRecords: marks{}, paidPayouts: marks{}, report: newReport()}
 }
 
 // readSlices compares the window, from where an earlier run stopped.
@@ -246,8 +248,9 @@ func (r *comparison) isKept(id string, of func(*slice) marks) bool {
 	return slices.ContainsFunc(r.kept, func(s *slice) bool { return of(s).has(id) })
 }
 
-func (s *slice) ids() marks  { return s.listed }
-func (s *slice) refs() marks { return s.payouts }
+func (s *slice) ids() marks   { return s.listed }
+func (s *slice) backs() marks { return s.listedBack }
+func (s *slice) refs() marks  { return s.payouts }
 
 func (s *slice) records() marks { return s.payoutRecords }
 func (s *slice) gone() marks    { return s.paidPayouts }

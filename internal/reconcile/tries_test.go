@@ -2,10 +2,12 @@ package reconcile_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/provider"
+	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 )
 
@@ -27,4 +29,25 @@ func TestAFailedTryBeforeThePayout(t *testing.T) {
 	require.Empty(t, r.Exceptions)
 	require.Equal(t, 1, r.Bank.Payouts["success"].Count)
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+}
+
+// A list that moves while it is read shows a payment as paid, and on a later page as given back.
+func TestRecordThatChangesWhileTheListIsRead(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	b.recorded(txn, "REFUND")
+	_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+		for _, p := range page.Transactions {
+			p.Status = provider.Success
+			page.Transactions = append([]provider.Transaction{p}, page.Transactions...)
+		}
+		return nil
+	}})
+	require.Empty(t, b.lastHour().Exceptions)
+	b.Clock.Advance(2 * time.Hour)
+	r := b.lastHour()
+	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Contradicts: 1}, r.Counts)
+	require.Contains(t, r.Exceptions[0].Detail, "the bank says refunded, the entry is confirmed")
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM recalls WHERE event_id = $1 AND status = 'open'`, id))
 }
