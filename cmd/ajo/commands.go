@@ -200,15 +200,16 @@ func (t *tool) newChangeCmd(c change) *cobra.Command {
 		}
 		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
 			p, err := c.plan(ctx, tools, args)
+			if err == nil && p.noChange == nil && !c.unasked {
+				if err = f.confirm(cmd, p.will); err == nil && !f.yes {
+					p, err = c.planAgain(ctx, tools, args, p.will)
+				}
+			}
 			switch {
 			case err != nil:
 				return err
 			case p.noChange != nil:
 				return f.print(cmd, *p.noChange)
-			case !c.unasked:
-				if err := f.confirm(cmd, p.will); err != nil {
-					return err
-				}
 			}
 			r, err := p.do(by)
 			if err != nil {
@@ -226,6 +227,17 @@ func (t *tool) newChangeCmd(c change) *cobra.Command {
 		f.addYes(cmd)
 	}
 	return cmd
+}
+
+// planAgain plans a change anew after a person has agreed to a sentence, who may have thought about
+// it for long: what the first plan read may be somebody else's by now, and would be written over.
+// It refuses if the change is not the one any more that was agreed to.
+func (c change) planAgain(ctx context.Context, tools *app.Tools, args []string, saw string) (plan, error) {
+	p, err := c.plan(ctx, tools, args)
+	if err == nil && p.noChange == nil && !sameSentence(saw, p.will) {
+		err = errChanged
+	}
+	return p, err
 }
 
 // noteEnqueued says so on stderr when a task did not reach Redis.
@@ -266,6 +278,7 @@ func (f *changeFlags) by() (audit.By, error) {
 var (
 	errUnasked = errors.New("nothing was changed: there is no terminal to ask on; pass --yes to do it")
 	errRefused = errors.New("nothing was changed")
+	errChanged = errors.New("nothing was changed: what would happen has changed since you were asked; run the command again")
 )
 
 // confirm says what will be done, and asks. The sentence goes to stderr, so that stdout is the

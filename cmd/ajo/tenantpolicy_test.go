@@ -54,3 +54,49 @@ func TestPolicyCommands(t *testing.T) {
 	require.Contains(t, out, "no payout needs approval")
 	require.Equal(t, tenant.StandingPolicy{Approvers: 1}, decode[policyShown](o, "tenant", "policy", "show", id).Policy)
 }
+
+// late is a person at a terminal who agrees after something else has happened.
+type late struct {
+	terminal
+	before func()
+}
+
+func (l *late) Read(p []byte) (int, error) {
+	if do := l.before; do != nil {
+		l.before = nil
+		do()
+	}
+	return l.terminal.Read(p)
+}
+
+// What was read before a person was asked is not written over what others have set since.
+func TestAskedBeforeSomebodyElse(t *testing.T) {
+	o := setup(t)
+	id := o.tenant.String()
+	ask := func(before func(), args ...string) error {
+		_, said, err := o.runWith(&late{types("y\n"), before}, append(args, "--reason", "ticket 1")...)
+		require.Contains(t, said, "Proceed?")
+		return err
+	}
+	policy, limits := []string{"tenant", "policy", "set", id}, []string{"tenant", "limits", "set", id}
+	err := ask(func() {
+		o.good(append(policy, "--approvals", "2", "--above", "500", "--yes", "--reason", "ticket 2")...)
+	}, append(policy, "--wait-hours", "0")...)
+	require.ErrorIs(t, err, errChanged)
+	require.Equal(t, 2, decode[policyShown](o, "tenant", "policy", "show", id).Policy.Approvals)
+	// the sentence does not name the hook
+	err = ask(func() {
+		o.Exec(`UPDATE tenants SET approval_hook = 'https://shop.example/hook', webhook_secret = '\x00' WHERE id = $1`, o.tenant)
+	}, append(policy, "--day-above", "9000")...)
+	require.NoError(t, err)
+	p := decode[policyShown](o, "tenant", "policy", "show", id).Policy
+	require.Equal(t, new("https://shop.example/hook"), p.Hook)
+	require.Equal(t, new(money.Must("9000.00")), p.DayThreshold)
+
+	err = ask(func() { o.good(append(limits, "--max-tenant-day", "2000.50", "--yes", "--reason", "ticket 3")...) }, append(limits, "--max-transfer", "500")...)
+	require.ErrorIs(t, err, errChanged)
+	require.Len(t, decode[limitsShown](o, "tenant", "limits", "show", id).Sets, 1)
+	require.NoError(t, ask(nil, append(limits, "--max-transfer", "500")...))
+	set := decode[limitsShown](o, "tenant", "limits", "show", id).Standing.Payouts
+	require.Equal(t, "500.00 2000.50", set.MaxTransfer.String()+" "+set.MaxTenantDay.String())
+}
