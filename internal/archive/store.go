@@ -47,7 +47,7 @@ func (f Folder) Put(ctx context.Context, name string, r io.Reader) (err error) {
 	if f.Lasting && InMemory(f.Dir) {
 		return ErrInMemory
 	}
-	path := f.path(name)
+	path, top := f.path(name), existing(f.Dir)
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
@@ -61,6 +61,7 @@ func (f Folder) Put(ctx context.Context, name string, r io.Reader) (err error) {
 			_ = os.Remove(path + unfinished)
 		}
 	}()
+	giveToOwner(path+unfinished, top)
 	if _, err = io.Copy(file, &reading{ctx, r}); err != nil {
 		return err
 	}
