@@ -40,7 +40,7 @@ func TestListsAroundPaymentsAreBounded(t *testing.T) {
 	t.Parallel()
 	ctx, at := t.Context(), testenv.Epoch.Truncate(time.Hour)
 	bank := &dense{pages: 2}
-	r := &comparison{Service: &Service{bank: bank, clock: clock.NewFake(at)}, listed: marks{}}
+	r := &comparison{Service: &Service{bank: bank, clock: clock.NewFake(at)}, lease: at.Add(runLease), listed: marks{}}
 	read := func(at time.Time) int {
 		before := len(bank.read)
 		require.NoError(t, r.readAround(ctx, at))

@@ -2,12 +2,14 @@ package reconcile
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/page"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
 )
@@ -86,4 +88,42 @@ func TestWhichRunIsResumed(t *testing.T) {
 	require.True(t, resumed)
 	require.Equal(t, fourth, got, "the third is taken just now")
 	require.Equal(t, 1, testenv.Value[int](e, `SELECT count(*) FROM reconciliations WHERE kind = 'daily' AND status = 'failed'`))
+}
+
+// A run by a person ends with its process, however that ended (Ctrl-C is enough): a worker's next
+// run, or a person's, says so. One that is alive goes on.
+func TestRunByAPersonWhoseProcessEnded(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	s := &Service{pool: e.Pool, clock: e.Clock}
+	begin := func() *comparison {
+		r := s.newRun(kindManual)
+		r.report.From, r.report.To = testenv.Epoch, testenv.Epoch.Add(time.Hour)
+		require.NoError(t, r.begin(t.Context()))
+		return r
+	}
+	is := func(r *comparison, status, why string) {
+		t.Helper()
+		runs, _, err := s.Reconciliations(t.Context(), page.Request{Limit: 10})
+		require.NoError(t, err)
+		i := slices.IndexFunc(runs, func(v Run) bool { return v.ID == r.report.ID })
+		require.Equal(t, [2]string{status, why}, [2]string{runs[i].Status, runs[i].LastError})
+	}
+	byWorker := func() {
+		_, err := s.newRun(kindPeriodic).claim(t.Context(), func(*time.Time) (from, to time.Time) { return from, to })
+		require.NoError(t, err)
+	}
+	dead, alive := begin(), begin()
+	e.Clock.Advance(runLease - time.Second)
+	require.NoError(t, alive.checkpoint(t.Context(), nil))
+	byWorker()
+	is(dead, "running", "")
+	e.Clock.Advance(time.Second)
+	byWorker()
+	is(dead, "failed", errDiedRun.Error())
+	is(alive, "running", "")
+	e.Clock.Advance(runLease)
+	require.NoError(t, begin().finish(t.Context()))
+	is(alive, "failed", errDiedRun.Error())
+	require.ErrorIs(t, alive.finish(t.Context()), errLostRun)
 }

@@ -32,6 +32,7 @@ var (
 	ErrRunNotFound   = errs.New(errs.NotFound, "reconciliation not found")
 	ErrRunUnfinished = errs.New(errs.Conflict, "a reconciliation has no report before it has finished")
 	errLostRun       = errors.New("reconcile: the reconciliation has gone to another worker")
+	errDiedRun       = errors.New("its process ended before it did: run it again")
 	errEndlessPages  = errors.New("reconcile: the bank's list does not end")
 )
 
@@ -87,7 +88,7 @@ type comparison struct {
 	*Service
 	report Report
 	part   *Report       // what is found now; it is added to the report when it is complete
-	lease  time.Time     // zero: a run by a person, which nobody takes over
+	lease  time.Time     // until then the run is this process's
 	since  time.Time     // when the books came to this account at the bank; zero: they have been of no other
 	began  time.Time     // where this process began to read
 	readTo time.Time     // how far it has come

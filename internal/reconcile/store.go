@@ -30,9 +30,25 @@ func (r *comparison) recentPerHour(ctx context.Context) (n int64, err error) {
 
 // begin records a run that a person has asked for.
 func (r *comparison) begin(ctx context.Context) error {
+	if err := r.endDead(ctx); err != nil {
+		return err
+	}
+	lease := r.clock.Now().Add(runLease)
 	_, err := r.pool.Exec(ctx, `
-		INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at) VALUES ($1, 'manual', $2, $3, 'running', $4)`,
-		r.report.ID, r.report.From, r.report.To, r.report.StartedAt)
+		INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, leased_until) VALUES ($1, 'manual', $2, $3, 'running', $4, $5)`,
+		r.report.ID, r.report.From, r.report.To, r.report.StartedAt, lease)
+	if err == nil {
+		r.lease = lease
+	}
+	return err
+}
+
+// endDead ends the runs by people whose process has given no sign of life for the length of a
+// lease: nobody takes them over, and they would be listed as running for ever.
+func (r *comparison) endDead(ctx context.Context) error {
+	_, err := r.pool.Exec(ctx, `
+		UPDATE reconciliations SET status = 'failed', finished_at = $2, leased_until = NULL, last_error = $3
+		WHERE kind = $1 AND status = 'running' AND leased_until <= $2`, kindManual, r.report.StartedAt, errDiedRun.Error())
 	return err
 }
 
@@ -87,8 +103,10 @@ func (r *comparison) resume(ctx context.Context) (bool, error) {
 // claim takes over a run that was not finished, or else begins the one of the given window, which
 // follows the newest finished one; unless there is none, or another worker has one of the kind.
 func (r *comparison) claim(ctx context.Context, window func(last *time.Time) (from, to time.Time)) (bool, error) {
-	if err := r.outrun(ctx); err != nil {
-		return false, err
+	for _, step := range []func(context.Context) error{r.endDead, r.outrun} {
+		if err := step(ctx); err != nil {
+			return false, err
+		}
 	}
 	if resumed, err := r.resume(ctx); resumed || err != nil {
 		return resumed, err
@@ -125,10 +143,11 @@ func (r *comparison) claim(ctx context.Context, window func(last *time.Time) (fr
 // checkpoint stores how far a run has come and what it has found, so that a worker that takes over
 // can continue there, and keeps the run's claim alive. A slice whose list was behind is scheduled
 // to be read again, together with those before it: but for no longer a time than it waits, since a
-// list that is always behind would put it off each time.
+// list that is always behind would put it off each time. Of a run by a person, only the claim is
+// kept alive.
 func (r *comparison) checkpoint(ctx context.Context, s *slice) error {
-	if r.lease.IsZero() {
-		return nil
+	if r.report.Kind == kindManual {
+		return r.extend(ctx)
 	}
 	partial, err := json.Marshal(r.report)
 	if err != nil {
@@ -157,11 +176,11 @@ func (r *comparison) checkpoint(ctx context.Context, s *slice) error {
 	return err
 }
 
-// extend keeps a periodic run's claim alive, about once a minute. [errLostRun] when another worker
-// has it.
+// extend keeps a run's claim alive, about once a minute. [errLostRun] when another worker has it,
+// or it counts as ended.
 func (r *comparison) extend(ctx context.Context) error {
 	now := r.clock.Now()
-	if r.lease.IsZero() || r.lease.Sub(now) > runLease-time.Minute {
+	if r.lease.Sub(now) > runLease-time.Minute {
 		return nil
 	}
 	return r.keepClaim(ctx, r.pool, nil, nil)
@@ -188,13 +207,6 @@ func (r *comparison) keepClaim(ctx context.Context, db execer, readTo *time.Time
 	return nil
 }
 
-func (r *comparison) leaseOrNull() *time.Time {
-	if r.lease.IsZero() {
-		return nil
-	}
-	return &r.lease
-}
-
 // finish keeps the report.
 func (r *comparison) finish(ctx context.Context) error {
 	r.report.FinishedAt = r.clock.Now()
@@ -208,8 +220,8 @@ func (r *comparison) finish(ctx context.Context) error {
 		tag, err := tx.Exec(ctx, `
 		UPDATE reconciliations SET status = 'finished', finished_at = $3, leased_until = NULL, read_to = NULL, partial = NULL, last_error = '', report = $4,
 			bank_count = $5, bank_amount = $6, bank_fee = $7, books_count = $8, books_amount = $9, books_fee = $10, stored_count = $11, exception_count = $12
-		WHERE id = $1 AND status = 'running' AND leased_until IS NOT DISTINCT FROM $2`,
-			r.report.ID, r.leaseOrNull(), r.report.FinishedAt, body, bank.Count, bank.Amount, bank.Fee, books.Count, books.Amount, books.Fee,
+		WHERE id = $1 AND status = 'running' AND leased_until = $2`,
+			r.report.ID, r.lease, r.report.FinishedAt, body, bank.Count, bank.Amount, bank.Fee, books.Count, books.Amount, books.Fee,
 			r.report.Counts[MissingEvent], r.report.ExceptionCount())
 		if err == nil && tag.RowsAffected() != 1 {
 			err = errLostRun
@@ -227,7 +239,7 @@ func (r *comparison) fail(why error) error {
 	defer cancel()
 	_, err := r.pool.Exec(ctx, `
 		UPDATE reconciliations SET status = 'failed', finished_at = $3, leased_until = NULL, last_error = $4
-		WHERE id = $1 AND status = 'running' AND leased_until IS NOT DISTINCT FROM $2`, r.report.ID, r.leaseOrNull(), r.clock.Now(), why.Error())
+		WHERE id = $1 AND status = 'running' AND leased_until = $2`, r.report.ID, r.lease, r.clock.Now(), why.Error())
 	return err
 }
 
