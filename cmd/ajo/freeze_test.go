@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"ajo/internal/freeze"
 	"ajo/internal/limit"
 	"ajo/internal/tenant"
+	"ajo/internal/work"
 )
 
 func TestFreezeCommands(t *testing.T) {
@@ -88,5 +90,13 @@ func TestCommandsGoByPostgresClock(t *testing.T) {
 	set := decode[limit.Set](o, "tenant", "limits", "set", o.tenant.String(), "--max-transfer", "500", "--yes", "--reason", "contract 12")
 	for _, c := range []struct{ want, got time.Time }{{theirs, f.CreatedAt}, {theirs.Add(2 * time.Hour), *f.Until}, {theirs, set.StartsAt}} {
 		require.WithinDuration(t, c.want, c.got, 10*time.Minute)
+	}
+	id, until := uuid.Must(uuid.NewV7()), theirs.Add(-30*time.Minute) // half an hour to come by this machine's clock
+	o.Schedule(work.Deliver, id, until)
+	o.Exec(`UPDATE work SET leased_until = $2 WHERE id = $1`, id, until)
+	for _, args := range [][]string{{"list", "--due", "--kind", "deliver"}, {"list", "--summary"}, {"show", id.String()}} {
+		out := o.good(append([]string{"work"}, args...)...)
+		require.Regexp(t, `\b3\dm\b`, out, "overdue")
+		require.LessOrEqual(t, strings.Count(out, stamp(&until)), 1, "due, and not leased any more: %s", out)
 	}
 }

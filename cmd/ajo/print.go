@@ -108,8 +108,11 @@ func stamp(t *time.Time) string {
 }
 
 // age is how long ago t was, in the two largest units.
-func age(t time.Time) string {
-	d := max(0, time.Since(t))
+func age(t time.Time) string { return lasting(time.Since(t)) }
+
+// lasting is a duration in its two largest units.
+func lasting(d time.Duration) string {
+	d = max(0, d)
 	days, hours, minutes := int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60
 	switch {
 	case days > 0:

@@ -25,6 +25,7 @@ func (t *tool) newWorkCmd() *cobra.Command {
 func (t *tool) newWorkListCmd() *cobra.Command {
 	var kind, tenantName string
 	var f work.Filter
+	var now time.Time // by Postgres' clock, as are the times of items
 	cmd := newListCmd(t, listing[work.Record]{
 		command: command{
 			short: "List the pending work in the order of its due times",
@@ -46,7 +47,8 @@ an hour. What a bank or an endpoint answered is in "ajo transfers show" and the 
 			if f.TenantID, err = tenantID(ctx, tools, tenantName); err != nil {
 				return nil, page.Info{}, err
 			}
-			return work.List(ctx, tools.Pool, tools.Now(), f, r)
+			now = tools.Now()
+			return work.List(ctx, tools.Pool, now, f, r)
 		},
 		row: func(m work.Record) []field {
 			tenant := m.TenantName
@@ -58,8 +60,8 @@ an hour. What a bank or an endpoint answered is in "ajo transfers show" and the 
 				{"ID", m.ID.String()},
 				{"TENANT", cut(tenant, 30)},
 				{"DUE", stamp(&m.DueAt)},
-				{"OVERDUE", overdue(&m.DueAt)},
-				{"LEASED UNTIL", leased(m)},
+				{"OVERDUE", overdue(&m.DueAt, now)},
+				{"LEASED UNTIL", leased(m, now)},
 				{"FAILURES", strconv.Itoa(m.Attempts)},
 				{"LAST ERROR", cut(m.LastError, 60)},
 			}
@@ -69,34 +71,35 @@ an hour. What a bank or an endpoint answered is in "ajo transfers show" and the 
 	lists := []string{"kind", "tenant", "due", "failing", "leased", "limit", "after"}
 	return addSummary(t, cmd, "count what is due, leased and due later of each kind, instead of listing it", lists, showing[[]work.Summary]{
 		read: func(ctx context.Context, tools *app.Tools, _ string) ([]work.Summary, error) {
-			return work.Summarize(ctx, tools.Pool, tools.Now())
+			now = tools.Now()
+			return work.Summarize(ctx, tools.Pool, now)
 		},
-		print: printSummary,
+		print: func(w io.Writer, all []work.Summary) error { return printSummary(w, all, now) },
 	})
 }
 
-// overdue is how long ago a time was; "" when it is to come, or none.
-func overdue(at *time.Time) string {
-	if at == nil || at.After(time.Now()) {
+// overdue is how long before now a time was; "" when it is to come, or none.
+func overdue(at *time.Time, now time.Time) string {
+	if at == nil || at.After(now) {
 		return ""
 	}
-	return age(*at)
+	return lasting(now.Sub(*at))
 }
 
 // leased is until when a worker has an item; "" when nobody has.
-func leased(m work.Record) string {
-	if !m.Leased(time.Now()) {
+func leased(m work.Record, now time.Time) string {
+	if !m.Leased(now) {
 		return ""
 	}
 	return stamp(m.LeasedUntil)
 }
 
-func printSummary(w io.Writer, all []work.Summary) error {
+func printSummary(w io.Writer, all []work.Summary, now time.Time) error {
 	return printTable(w, all, func(s work.Summary) []field {
 		return []field{
 			{"KIND", string(s.Kind)},
 			{"DUE", counted(s.Due, s.Due+s.Leased)},
-			{"OLDEST", overdue(s.OldestDue)},
+			{"OLDEST", overdue(s.OldestDue, now)},
 			{"LEASED", counted(s.Leased, s.Due+s.Leased)},
 			{"LATER", counted(s.Later, s.Later)},
 		}
@@ -112,6 +115,7 @@ func counted(n, read int) string {
 }
 
 func (t *tool) newWorkShowCmd() *cobra.Command {
+	var now time.Time
 	return newShowCmd(t, showing[[]app.WorkDetail]{
 		command: command{
 			use: "show <id>", short: "Show the pending work on an event, a transfer, a delivery or an account",
@@ -120,6 +124,7 @@ func (t *tool) newWorkShowCmd() *cobra.Command {
 			example: "  ajo work show 0198c0de-0000-7000-8000-000000000001",
 		},
 		read: byID("the item", func(ctx context.Context, tools *app.Tools, id uuid.UUID) ([]app.WorkDetail, error) {
+			now = tools.Now()
 			return tools.WorkOn(ctx, id, "")
 		}),
 		print: func(w io.Writer, items []app.WorkDetail) error {
@@ -127,7 +132,7 @@ func (t *tool) newWorkShowCmd() *cobra.Command {
 				if i > 0 {
 					fmt.Fprintln(w)
 				}
-				if err := printWork(w, d); err != nil {
+				if err := printWork(w, d, now); err != nil {
 					return err
 				}
 			}
@@ -136,13 +141,13 @@ func (t *tool) newWorkShowCmd() *cobra.Command {
 	})
 }
 
-func printWork(out io.Writer, d app.WorkDetail) error {
+func printWork(out io.Writer, d app.WorkDetail, now time.Time) error {
 	tenant := optional(d.TenantID)
 	if d.TenantName != "" {
 		tenant = d.TenantName + " (" + tenant + ")"
 	}
 	due := stamp(&d.DueAt)
-	if late := overdue(&d.DueAt); late != "" {
+	if late := overdue(&d.DueAt, now); late != "" {
 		due += ", " + late + " ago"
 	}
 	tasksText := d.TasksUnread
@@ -157,7 +162,7 @@ func printWork(out io.Writer, d app.WorkDetail) error {
 		field{"shown by", d.ShownBy},
 		field{"tenant", tenant},
 		field{"due", due},
-		field{"leased until", leased(d.Record)},
+		field{"leased until", leased(d.Record, now)},
 		field{"failures in a row", strconv.Itoa(d.Attempts)},
 		field{"last error", d.LastError},
 		field{"tasks", tasksText},
