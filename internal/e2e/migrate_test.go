@@ -17,8 +17,8 @@ import (
 )
 
 // stall is how long payments may wait for a migration on a machine that does nothing else (make
-// test-migrations). They wait for the migration's own wait for a lock at most, and a moment for what
-// it then does. stallBeside is for a machine that has more to do.
+// test-migrations). They wait for its own wait for a lock at most, and a moment for what it then
+// does. stallBeside is for a machine that has more to do.
 const (
 	stall       = time.Second
 	stallBeside = 10 * time.Second

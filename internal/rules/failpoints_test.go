@@ -140,6 +140,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/payment.Service).postRecord InTx",
 		"(*ajo/internal/transfer.Service).Expedite InTx",
 		"(*ajo/internal/reconcile.comparison).begin Exec",
+		"(*ajo/internal/reconcile.comparison).endDead Exec",
 		"(*ajo/internal/reconcile.comparison).outrun Exec",
 		"(*ajo/internal/rekey.Service).Seal InTx",
 		"(*ajo/internal/operator.Service).invite InTx",
