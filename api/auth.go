@@ -75,9 +75,17 @@ func (e *edge) standing(c *fiber.Ctx) func(context.Context, pg.Querier) error {
 }
 
 // acting is by for a change that may wait for a lock: it is refused if the caller was removed, or
-// its credential ended, meanwhile. It is not for changes of the caller itself, nor for endpoints
-// without a second factor ([withoutTOTP]).
+// its credential ended, meanwhile. For changes of the caller itself there is changing.
 func (e *edge) acting(c *fiber.Ctx) audit.By { return e.by(c).While(e.standing(c)) }
+
+// changing is by for a change of the caller itself that may wait for a lock: it is refused if the
+// session ended meanwhile.
+func (e *edge) changing(c *fiber.Ctx) audit.By {
+	if e.Sandbox != nil { // which knows no sessions
+		return e.by(c)
+	}
+	return e.by(c).While(e.Tenants.Present(caller(c), sessionToken(c)))
+}
 
 // authenticate accepts requests with a valid credential of the route's kind, and refuses others
 // with 401 or 403. An API key must also have the scope, and a session's member the role, and a

@@ -90,7 +90,7 @@ func (e *edge) handOver(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	m, err := e.Tenants.HandOver(c.UserContext(), t.ID, t.Member, pathID(c), password, e.by(c))
+	m, err := e.Tenants.HandOver(c.UserContext(), t.ID, t.Member, pathID(c), password, e.changing(c))
 	return answer(c, m, err)
 }
 

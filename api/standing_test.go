@@ -231,3 +231,37 @@ func TestARequirementStandsBesideWhoIsGone(t *testing.T) {
 	r.refused(401, "unauthorized")
 	require.True(t, testenv.Value[bool](w.Env, `SELECT totp_required FROM tenants`))
 }
+
+// What a member changes of itself is not changed any more when the session that asked for it ended
+// while it waited: neither the password nor the second factor, and no ownership is handed over.
+func TestAChangeOfOneselfByWhoIsGone(t *testing.T) {
+	w := setup(t)
+	owner := w.onboard()
+	finance := w.joins(owner, tenant.Finance)
+	w.factor(finance)
+	financeID := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, finance.email)
+	var set struct{ Secret string }
+	w.do("POST", "/auth/totp", fmt.Sprintf(`{"password":%q}`, password), owner.withSession()...).ok(200, &set)
+	const state = `SELECT string_agg(concat_ws(' ', role, md5(password_hash), md5(totp_secret), totp_confirmed_at), ', ' ORDER BY id) FROM members`
+	before := testenv.Value[string](w.Env, state)
+	for _, c := range [][2]string{
+		{"/auth/totp/confirm", fmt.Sprintf(`{"code":%q}`, w.totp(set.Secret))},
+		{"/auth/totp", fmt.Sprintf(`{"password":%q}`, password)},
+		{"/auth/password", fmt.Sprintf(`{"oldPassword":%q,"newPassword":"another horse"}`, password)},
+		{"/auth/members/" + financeID.String() + "/hand-over", fmt.Sprintf(`{"password":%q}`, password)},
+	} {
+		left := owner
+		left.cookie = w.login(owner.email)
+		tx, err := w.Pool.Begin(context.Background())
+		require.NoError(t, err)
+		_, err = tx.Exec(context.Background(), `SELECT FROM tenants FOR NO KEY UPDATE`)
+		require.NoError(t, err)
+		got := w.asked("POST", c[0], c[1], left.withSession()...)
+		testenv.Eventually(t, 10*time.Second, "the change waits for the lock", func() bool { return w.LockWaits() == 1 })
+		w.do("POST", "/auth/logout", "", left.withSession()...).ok(200, nil)
+		require.NoError(t, tx.Rollback(context.Background()))
+		r := <-got
+		r.refused(401, "unauthorized")
+		require.Equal(t, before, testenv.Value[string](w.Env, state), c[0])
+	}
+}

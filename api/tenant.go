@@ -31,7 +31,7 @@ func (e *edge) changePassword(c *fiber.Ctx) error {
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Password, t.Member.ID)); err != nil {
 		return err
 	}
-	if err := e.Tenants.ChangePassword(c.UserContext(), t.ID, t.Member, sessionToken(c), old, fresh, e.by(c)); err != nil {
+	if err := e.Tenants.ChangePassword(c.UserContext(), t.ID, t.Member, sessionToken(c), old, fresh, e.changing(c)); err != nil {
 		return err
 	}
 	e.rememberNetwork(c, t.Member.Email)

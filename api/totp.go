@@ -27,7 +27,7 @@ func (e *edge) setUpTOTP(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	s, err := e.Tenants.SetUpTOTP(c.UserContext(), t.ID, t.Member, password, e.by(c))
+	s, err := e.Tenants.SetUpTOTP(c.UserContext(), t.ID, t.Member, password, e.changing(c))
 	return answer(c, struct {
 		Secret string `json:"secret"`
 		URL    string `json:"url"`
@@ -42,7 +42,7 @@ func (e *edge) confirmTOTP(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	codes, err := e.Tenants.ConfirmTOTP(c.UserContext(), t.ID, t.Member, code, e.by(c))
+	codes, err := e.Tenants.ConfirmTOTP(c.UserContext(), t.ID, t.Member, code, e.changing(c))
 	shown := make([]string, len(codes))
 	for i, r := range codes {
 		shown[i] = r.Reveal()
@@ -58,7 +58,7 @@ func (e *edge) endTOTP(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return answer(c, struct{}{}, e.Tenants.EndTOTP(c.UserContext(), caller(c), code, e.by(c)))
+	return answer(c, struct{}{}, e.Tenants.EndTOTP(c.UserContext(), caller(c), code, e.changing(c)))
 }
 
 // requireTOTP is POST /auth/totp-required, an addition.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/errs"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
 )
@@ -55,7 +56,18 @@ func (s *Service) Standing(t Tenant, token secret.Redacted, need Role) func(cont
 	return func(ctx context.Context, q pg.Querier) error { return s.stands(ctx, q, t, token, need) }
 }
 
-// Stands is the same check for what a request has read while it waited.
+// Present is the check for a change of the member itself: only the session counts, as the role and
+// the second factor may be what changes.
+func (s *Service) Present(t Tenant, token secret.Redacted) func(context.Context, pg.Querier) error {
+	return func(ctx context.Context, q pg.Querier) error {
+		if err := s.stands(ctx, q, t, token, Viewer); errs.As(err) != errTOTPNeeded { // which is asked last
+			return err
+		}
+		return nil
+	}
+}
+
+// Stands is the check of [Service.Standing] for what a request has read while it waited.
 func (s *Service) Stands(ctx context.Context, t Tenant, token secret.Redacted, need Role) error {
 	return s.stands(ctx, s.Pool, t, token, need)
 }
