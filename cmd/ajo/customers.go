@@ -125,6 +125,9 @@ func planCustomer(will string, do customerChanger) func(context.Context, *app.To
 			return plan{}, err
 		}
 		who := fmt.Sprintf("customer %q (%s) of tenant %q, KYC %s, tier %d, %s", r.Name, r.ExternalRef, r.TenantName, r.KYCStatus, r.KYCTier, r.Status)
+		if r.NINLast4 != nil { // also so that who has looked at an earlier one notices
+			who += ", NIN " + last4(r.NINLast4)
+		}
 		if r.SameNIN > 0 {
 			who += fmt.Sprintf(", whose NIN %d approved customers have too", r.SameNIN)
 		}

@@ -440,7 +440,7 @@ func TestCustomersCommands(t *testing.T) {
 	require.Contains(t, o.good("customers", "show", id), "pending_review, tier 1")
 	out, said, err := o.run("customers", "approve", id, "--yes", "--reason", "papers seen")
 	require.NoError(t, err)
-	golden(t, `Approve the KYC of customer "Ada Obi" (<id>) of tenant "Test tenant", KYC pending_review, tier 1, active: it moves to tier 2.`, said)
+	golden(t, `Approve the KYC of customer "Ada Obi" (<id>) of tenant "Test tenant", KYC pending_review, tier 1, active, NIN …6789: it moves to tier 2.`, said)
 	golden(t, `Customer "Ada Obi": KYC approved, tier 2, active.`, out)
 	o.lastAudit("customers.approve", "customer:"+id, "papers seen")
 	require.Equal(t, "none\n", o.good("customers", "review"))

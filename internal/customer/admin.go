@@ -14,9 +14,10 @@ import (
 
 // Refusals of what an operator asks for.
 var (
-	ErrTierRange = errs.New(errs.Invalid, "tier must be 1, 2 or 3")
-	errTierKYC   = errs.New(errs.Unprocessable, "tiers 2 and 3 need an approved KYC")
-	errRenamed   = errs.New(errs.Conflict, "the customer has been renamed in the meantime: look again")
+	ErrTierRange  = errs.New(errs.Invalid, "tier must be 1, 2 or 3")
+	errTierKYC    = errs.New(errs.Unprocessable, "tiers 2 and 3 need an approved KYC")
+	errRenamed    = errs.New(errs.Conflict, "the customer has been renamed in the meantime: look again")
+	errAnotherNIN = errs.New(errs.Conflict, "another NIN has been submitted in the meantime: look again")
 )
 
 // Record is a customer as operators see it, whosever it is. No number is part of it but its last
@@ -49,8 +50,9 @@ func (s *Service) Show(ctx context.Context, id uuid.UUID) (Record, error) {
 	return pg.One(ctx, s.Pool, scanRecord, ErrNotFound, `SELECT `+recordColumns+` FROM customers c JOIN tenants t ON t.id = c.tenant_id WHERE c.id = $1`, id)
 }
 
-// ApproveByHand approves the KYC of any tenant's customer that waits for review, under the name
-// that the operator was shown. [errRenamed], [ErrNotPending], [ErrNotFound].
+// ApproveByHand approves the KYC of any tenant's customer that waits for review, under the name and
+// by the NIN that the operator was shown. [errRenamed], [errAnotherNIN], [ErrNotPending],
+// [ErrNotFound].
 func (s *Service) ApproveByHand(ctx context.Context, shown Customer, by audit.By) (Customer, error) {
 	return s.decideByHand(ctx, shown, KYCApprove, "customers.approve", by)
 }
@@ -69,6 +71,9 @@ func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEve
 		if c.Name != shown.Name {
 			return errRenamed
 		}
+		if c.KYCStatus == KYCPendingReview && !sameNIN(c, shown) {
+			return errAnotherNIN // somebody else rejected the one that was shown
+		}
 		if c, err = s.conclude(ctx, tx, c, event); err != nil {
 			return err
 		}
@@ -76,6 +81,14 @@ func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEve
 	}
 	err = besideOthers(func() error { return pg.InTx(ctx, s.Pool, decideOnce) })
 	return c, err
+}
+
+// sameNIN reports whether both show the same end of a NIN, which is all that operators see of it.
+func sameNIN(a, b Customer) bool {
+	if a.NINLast4 == nil || b.NINLast4 == nil {
+		return a.NINLast4 == b.NINLast4
+	}
+	return *a.NINLast4 == *b.NINLast4
 }
 
 // SetTier sets the tier of any tenant's customer. Tiers 2 and 3 need an approved KYC

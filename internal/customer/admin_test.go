@@ -191,6 +191,33 @@ func TestOperatorsDecideForAnyTenant(t *testing.T) {
 	require.Equal(t, "cli:ada customers.reject papers seen", records[0].Actor+" "+records[0].Action+" "+records[0].Reason)
 }
 
+// An operator decides about the NIN that was shown, not about one that was submitted after somebody
+// else had rejected that.
+func TestAnotherNINIsNotDecided(t *testing.T) {
+	const another = "22222222228"
+	b := setup(t, func(o *Options) { o.Identity = nil })
+	id := b.in(KYCNone)
+	_, err := b.submit(id, nin)
+	require.NoError(t, err)
+	shown, err := b.Show(b.ctx, id)
+	require.NoError(t, err)
+	_, err = b.RejectByHand(b.ctx, shown.Customer, byHand)
+	require.NoError(t, err)
+	got, err := b.submit(id, another)
+	require.NoError(t, err)
+	require.Equal(t, KYCPendingReview, got.KYCStatus)
+	_, err = b.ApproveByHand(b.ctx, shown.Customer, byHand)
+	require.ErrorIs(t, err, errAnotherNIN)
+	_, err = b.RejectByHand(b.ctx, shown.Customer, byHand)
+	require.ErrorIs(t, err, errAnotherNIN)
+	require.Equal(t, KYCPendingReview, b.get(id).KYCStatus)
+	shown, err = b.Show(b.ctx, id)
+	require.NoError(t, err)
+	c, err := b.ApproveByHand(b.ctx, shown.Customer, byHand)
+	require.NoError(t, err)
+	require.Equal(t, []any{KYCApproved, "2228"}, []any{c.KYCStatus, *c.NINLast4})
+}
+
 func TestTiersAndStatuses(t *testing.T) {
 	spec.Shows(t, "field.customer.tier.three.self", "state.other.customer", "state.customer-kyc.ended")
 	b := setup(t)
