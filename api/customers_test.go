@@ -167,6 +167,8 @@ func TestKYCReviewInProduction(t *testing.T) {
 	})
 	m, operator := w.onboard(), w.onboard()
 	w.Exec(`UPDATE tenants SET operator = true WHERE id = $1`, operator.id)
+	w.read(m.withSession(), "/auth/member").has(t, fields{"reviewsKYC": false})
+	w.read(operator.withSession(), "/auth/member").has(t, fields{"reviewsKYC": true})
 	for _, c := range []struct{ decision, status string }{{"approve", "approved"}, {"reject", "rejected"}} {
 		theirs, own := w.customer(m, c.decision, "Ada Obi"), w.customer(operator, c.decision, "Ada Obi")
 		w.do("POST", "/v1/customers/"+theirs+"/kyc", `{"nin":"`+ninUnclear+`"}`, m.withKey()...).ok(200, nil)

@@ -81,8 +81,9 @@ func (e *edge) ownMember(c *fiber.Ctx) error {
 	return c.JSON(struct {
 		tenant.Member
 		totpRequired
-		TestMode bool `json:"testMode"` // a session may ask for it
-	}{t.Member, totpRequired{t.TOTPRequired}, e.Test != nil})
+		TestMode   bool `json:"testMode"`   // a session may ask for it
+		ReviewsKYC bool `json:"reviewsKYC"` // of live customers; in production operators do
+	}{t.Member, totpRequired{t.TOTPRequired}, e.Test != nil, !e.Customers.Production || t.Operator})
 }
 
 // readCode reads a code of a second factor, and counts the try.

@@ -38,7 +38,7 @@ func TestSecondFactorOverHTTP(t *testing.T) {
 	w.do("POST", "/auth/totp/confirm", `{"code":"123456"}`, m.withSession()...).refused(422, "two-factor authentication is not being set up")
 	w.do("POST", "/auth/totp/confirm", `{}`, m.withSession()...).refused(400, "code is required")
 	shared, codes := w.factor(m)
-	w.read(m.withSession(), "/auth/member").has(t, fields{"totp": true, "totpRequired": false})
+	w.read(m.withSession(), "/auth/member").has(t, fields{"totp": true, "totpRequired": false, "reviewsKYC": true})
 	login := func(code string) reply {
 		return w.do("POST", "/auth/login", fmt.Sprintf(`{"email":%q,"password":%q%s}`, m.email, password, code))
 	}

@@ -28,6 +28,17 @@ test('an account is opened, its holder’s NIN submitted, and an event of it sen
   await page.getByRole('button', { name: 'Submit NIN' }).click();
   await said(page, 'The NIN waits for a review.'); // no identity service is there
   await page.getByRole('button', { name: 'Approve' }).waitFor();
+  const reviewed = async (route) => { // as in production, where the service would refuse it
+    const answer = await route.fetch();
+    return route.fulfill({ response: answer, json: { ...await answer.json(), reviewsKYC: false } });
+  };
+  await page.route('**/auth/member', reviewed);
+  await page.reload();
+  await page.getByText('An operator of the service decides.').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Approve' }).count(), 0);
+  await page.unroute('**/auth/member', reviewed);
+  await page.reload();
+  await page.getByRole('button', { name: 'Approve' }).waitFor();
   assert.equal(await page.evaluate(() => document.documentElement.outerHTML.includes('12345678901')), false, 'the number is gone from the page');
 
   await pay(account.BankAccountNumber, '7500.50');
