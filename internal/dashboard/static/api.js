@@ -22,13 +22,15 @@ export function whenSignedOut(f) {
 }
 
 // call makes a request and returns the decoded answer. A body is sent as JSON. A path that is open answers 401 to wrong
-// credentials, which is then no end of a session. key is the request's Idempotency-Key. Warned gets the warning of an answer that has one.
-export async function call(method, path, { body, query, key, open = false, warned = () => {} } = {}) {
+// credentials, which is then no end of a session. key is the request's Idempotency-Key; replayed is called if the answer is that of an earlier
+// request under it. Warned gets the warning of an answer that has one.
+export async function call(method, path, { body, query, key, open = false, warned = () => {}, replayed = () => {} } = {}) {
   const answer = await send(method, path + queryText(query), body, key);
   if (!answer.ok) throw refused(answer, await answer.text().catch(() => ''), open);
   const decoded = await whole(answer);
   const warning = answer.headers.get('X-Ajo-Warning');
   if (warning) warned(warning);
+  if (answer.headers.get('Idempotent-Replayed')) replayed();
   return decoded;
 }
 

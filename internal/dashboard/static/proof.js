@@ -1,6 +1,6 @@
 // Requests that move money: who asks shows again who is there, and each is done once however often it is sent.
 
-import { mode, post, Refusal } from './api.js';
+import { call, mode, Refusal } from './api.js';
 import { fixed } from './format.js';
 import './mode.js'; // which says the mode before it is asked below
 
@@ -14,27 +14,24 @@ export const sumField = { name: 'amount', label: 'Amount (₦)', required: true,
 export const sum = (text) => fixed(text.replaceAll(/[₦,\s]/g, ''));
 
 const kept = mode.test ? 'ajo-unknown-test' : 'ajo-unknown'; // in the browser's tab, as a page may be loaded anew while the answer is on its way
-const keys = new Map(JSON.parse(sessionStorage.getItem(kept) ?? '[]')); // of requests whose outcome is not known yet, by what they ask for
+const keys = new Map(JSON.parse(sessionStorage.getItem(kept) ?? '[]')); // of requests that have not succeeded, by what they ask for
 const keep = () => sessionStorage.setItem(kept, JSON.stringify([...keys]));
 
-// once sends a request under a key that stays until its outcome is known, and says whether it was sent before.
+// once sends a request under a key that stays until it has succeeded, and says whether that was by an earlier one. A refusal does not end it: it may answer a repeat that the browser
+// made by itself, while the first is still running, or is done and has used up the code. What was refused is not kept under its key, so the next try is like a first.
 export async function once(path, order, proof) {
   const what = JSON.stringify([path, order]);
-  const before = keys.get(what);
-  const key = before ?? [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
-  const done = () => {
-    keys.delete(what);
-    keep();
-  };
+  const key = keys.get(what) ?? [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
   keys.set(what, key);
   keep();
   try {
-    const answer = await post(path, { ...order, ...proof }, key);
-    done();
-    return { answer, again: before !== undefined };
+    let again = false;
+    const answer = await call('POST', path, { body: { ...order, ...proof }, key, replayed: () => { again = true; } });
+    keys.delete(what);
+    keep();
+    return { answer, again };
   } catch (e) {
-    const unknown = e.status === 0 || (e.status >= 500 && !e.message.startsWith('provider error'));
-    if (!unknown && !before) done(); // it was refused, and nothing else is on its way
+    const unknown = e.status === 0 || e.status === 409 && /still running/.test(e.message) || (e.status >= 500 && !e.message.startsWith('provider error'));
     throw unknown ? new Refusal(e.status, 'It is not known whether this was accepted. Try again without changing anything: it happens at most once.', e.id) : e;
   }
 }

@@ -187,3 +187,39 @@ test('with a second factor a code is asked for, by keyboard alone', async () => 
   assert.equal((await tenant.transfers()).length, 1);
   await v.close();
 });
+
+test('a request that the browser repeats by itself, with a code that the first has used up, is one payout', async () => {
+  const tenant = await funded();
+  const v = await visitAs(tenant);
+  const { page } = v;
+  const dialog = page.getByRole('dialog');
+  const set = await (await v.context.request.post('/auth/totp', { data: { password: tenant.password } })).json();
+  const { recoveryCodes } = await (await v.context.request.post('/auth/totp/confirm', { data: { code: totp(set.secret) } })).json();
+  await page.reload();
+  await go(page, '/payout?account=' + tenant.account.ID);
+  await page.route('**/settle', async (route) => {
+    await route.fetch(); // it is accepted; its connection ends before the answer, and browsers then send it once more
+    return route.fulfill({ response: await route.fetch() });
+  }, { times: 1 });
+  await fill(page);
+  await dialog.getByLabel('Code').fill(recoveryCodes[0]);
+  await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).click();
+  await dialog.getByRole('alert').getByText('Code is wrong.').waitFor();
+  await dialog.getByLabel('Code').fill(recoveryCodes[1]);
+  await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).click();
+  await said(page, 'This payout was already sent: it is made only once.');
+  assert.equal((await tenant.transfers()).length, 1);
+
+  await go(page, '/payout?account=' + tenant.account.ID);
+  await fill(page, { amount: '4,900' });
+  await dialog.getByLabel('Code').fill(recoveryCodes[2]);
+  await dialog.getByRole('button', { name: 'Pay ₦4,900.00' }).click();
+  await dialog.getByRole('alert').getByText('Insufficient funds.').waitFor();
+  await pay(tenant.account.BankAccountNumber, '5000.00');
+  await until('the second payment', async () => Number((await tenant.call('GET', '/v1/accounts/customer-1/balance')).balance) > 4900);
+  await dialog.getByLabel('Code').fill(recoveryCodes[3]);
+  await dialog.getByRole('button', { name: 'Pay ₦4,900.00' }).click();
+  await said(page, 'The payout was accepted.'); // a refusal is no payout that was sent before
+  assert.equal((await tenant.transfers()).length, 2);
+  await v.close();
+});
