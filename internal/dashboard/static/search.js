@@ -45,6 +45,7 @@ function shown(answer, text) {
 
 // narrowed is the query of a list that goes on with the search: for an amount, where the list has a filter of it.
 function narrowed(name, text) {
-  const sum = /^₦?\s*[0-9][0-9,\s]*(\.[0-9]{1,2})?$/.test(text) && text.replaceAll(/[₦,\s]/g, '').length < 10;
+  // ten digits and more are a number, unless they are written as a sum
+  const sum = /^₦?\s*[0-9][0-9,\s]*(\.[0-9]{1,2})?$/.test(text) && (/[₦,.]/.test(text) || text.replaceAll(/\s/g, '').length < 10);
   return sum && ['payments', 'transfers'].includes(name) ? { amount: text } : { search: text };
 }

@@ -64,13 +64,13 @@ test('a search says where there may be more', async () => {
   await page.getByRole('link', { name: 'payments', exact: true }).click();
   await page.getByRole('heading', { name: 'Payments', level: 1 }).waitFor();
   assert.equal(await page.getByRole('searchbox', { name: 'Search', exact: true }).inputValue(), 'bello');
-  for (const [name, heading] of [['payments', 'Payments'], ['transfers', 'Transfers']]) { // a sum goes on as one
-    await go(page, '/search?q=' + encodeURIComponent('₦12,000'));
+  for (const [name, heading, text, sum] of [['payments', 'Payments', '₦12,000', '12000'], ['transfers', 'Transfers', '₦12,000', '12000'], ['transfers', 'Transfers', '1250000.50', '1250000.50']]) { // a sum goes on as one
+    await go(page, '/search?q=' + encodeURIComponent(text));
     await page.getByText('Only the newest 10,000 of each list were searched.').waitFor();
-    const asked = page.waitForRequest(new RegExp(`/auth/${name}\\?(.*&)?amount=12000(&|$)`));
+    const asked = page.waitForRequest(new RegExp(`/auth/${name}\\?(.*&)?amount=${sum}(&|$)`));
     await page.getByRole('link', { name, exact: true }).click();
     await page.getByRole('heading', { name: heading, level: 1 }).waitFor();
-    assert.equal(await page.getByLabel('Amount').inputValue(), '₦12,000');
+    assert.equal(await page.getByLabel('Amount').inputValue(), text);
     await asked;
   }
   await v.close();
