@@ -135,6 +135,11 @@ func checkReceiver(t *testing.T, receiver *process, url, secret string) {
 	require.Equal(t, 204, postHook(t, url, signed(now, other, secret), body), "signed by two secrets, while one is replaced")
 	require.Equal(t, 204, postHook(t, url, signed(now.Add(-2*time.Minute), secret), body), "a repetition")
 	receiver.prints(`payment.received: ada & <co> got NGN 1.00 from "Bọ́lá"\nagain: `)
+	for field, printed := range map[string]string{`"policy":"refund"`: "is held (refund): deliver nothing for it", `"replaces":"its first group"`: "in the place of its first group: deliver no second time"} {
+		body = fmt.Sprintf(`{"eventType":"payment.received","transactionGroupId":%q,"accountRef":"ada","amount":"2.00","senderName":"Bọ́lá",%s}`, uuid.NewString(), field)
+		require.Equal(t, 204, postHook(t, url, signed(now, secret), body))
+		receiver.prints(`payment.received: ada 2.00 ` + regexp.QuoteMeta(printed) + `\n`)
+	}
 }
 
 func postHook(t *testing.T, url, header, body string) int {

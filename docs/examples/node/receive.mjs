@@ -46,6 +46,8 @@ const server = createServer(async (request, response) => {
   }
   const key = `${event.eventType} ${event.transactionGroupId ?? event.id}`;
   if (done.has(key)) console.log("again:", key); // a repetition: answer it, and do nothing
+  else if (event.policy) console.log(`${event.eventType}: ${event.accountRef} ${event.amount} is held (${event.policy}): deliver nothing for it`);
+  else if (event.replaces) console.log(`${event.eventType}: ${event.accountRef} ${event.amount} in the place of ${event.replaces}: deliver no second time`);
   else if (event.eventType === "payment.received") {
     console.log(`payment.received: ${event.accountRef} got NGN ${event.amount} from ${JSON.stringify(event.senderName)}`);
   } else console.log(`${event.eventType}: ${event.accountRef} ${event.amount}`);

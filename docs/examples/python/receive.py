@@ -56,6 +56,10 @@ class Endpoint(BaseHTTPRequestHandler):
             done.add(key)
         if again:  # a repetition: answer it, and do nothing
             print("again:", key, flush=True)
+        elif event.get("policy"):
+            print(f'{event["eventType"]}: {event["accountRef"]} {event["amount"]} is held ({event["policy"]}): deliver nothing for it', flush=True)
+        elif event.get("replaces"):
+            print(f'{event["eventType"]}: {event["accountRef"]} {event["amount"]} in the place of {event["replaces"]}: deliver no second time', flush=True)
         elif event["eventType"] == "payment.received":
             print(f'payment.received: {event["accountRef"]} got NGN {event["amount"]} from "{event["senderName"]}"', flush=True)
         else:

@@ -62,6 +62,10 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case again: // a repetition: answer it, and do nothing
 		fmt.Println("again:", event.EventType, event.TransactionGroupID)
+	case event.Policy != "":
+		fmt.Printf("%s: %s %s is held (%s): deliver nothing for it\n", event.EventType, event.AccountRef, event.Amount, event.Policy)
+	case event.Replaces != "":
+		fmt.Printf("%s: %s %s in the place of %s: deliver no second time\n", event.EventType, event.AccountRef, event.Amount, event.Replaces)
 	case event.EventType == "payment.received":
 		fmt.Printf("payment.received: %s got NGN %s from %q\n", event.AccountRef, event.Amount, event.SenderName)
 	default:
