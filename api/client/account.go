@@ -154,8 +154,10 @@ type Funds struct {
 	Balance     string `json:"balance"`
 	Available   string `json:"available"`   // what a settlement may take at once
 	Provisional string `json:"provisional"` // posted, and not confirmed by the bank
-	Held        string `json:"held"`        // recalled, or under review
-	Currency    string `json:"currency"`
+	// what holds, limits and policies keep, what is recalled, and what is under review, which is not
+	// in Balance
+	Held     string `json:"held"`
+	Currency string `json:"currency"`
 }
 
 // Balance reads an account's balance.
