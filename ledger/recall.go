@@ -69,7 +69,9 @@ func HoldRecalled(ctx context.Context, tx pg.Tx, now time.Time, payments []uuid.
 			if err != nil {
 				return nil, err
 			}
-			h.Amount = e.kept().Sub(passed)
+			// Parties may have more of it than it brings: if it was posted again, by another split
+			// or with another sum.
+			h.Amount = e.kept().Left(passed)
 			t.recalled(h.Amount, money.Zero)
 		}
 		out[id] = h

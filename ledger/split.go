@@ -26,7 +26,8 @@ import (
 // While a recall is open, what the parties still have of their parts is held. If the bank takes the
 // payment back, they return what they still have. The account bears the rest, as for any money that
 // has moved on. If the payment is posted again, what a party kept counts towards its new share:
-// from then on it is a part of the payment, and another recall holds it and takes it back.
+// from then on it is a part of the payment, and another recall takes it back. That recall holds it
+// as far as the party has it; the rest is held on the account, which has it in the party's place.
 
 // Split says how a payment is split, in the order of its shares.
 type Split struct {
@@ -137,20 +138,12 @@ const partsSQL = `
 		SELECT p.entry_id, p.account_id, p.amount, p.group_id, p.taken_back, e.id
 		FROM ledger_entries c JOIN split_parts p ON p.entry_id = ANY(payment_entries(c)) AND p.group_id IS NOT NULL
 		JOIN ledger_entries e ON e.transaction_group_id = ANY(ARRAY[p.group_id]) AND CASE e.direction WHEN 'credit' THEN true ELSE false END
-		WHERE c.id = $1 ORDER BY p.account_id, p.entry_id`
+		WHERE c.id = $1 ORDER BY p.account_id, p.entry_id <> c.id, p.entry_id`
 
-// readParts reads the parties' parts of a payment's credit, and what they may have kept of earlier
-// credits of the same payment, which the bank took back before it was posted again.
+// readParts reads the parties' parts of a payment's credit, and behind them what they may have kept
+// of earlier credits of the same payment, which the bank took back before it was posted again.
 func readParts(ctx context.Context, q pg.Querier, entry uuid.UUID) ([]part, error) {
 	return pg.Collect(ctx, q, pgx.RowToStructByPos[part], partsSQL, entry)
-}
-
-// passedOn is what other accounts got of a payment and have not returned.
-func passedOn(parts []part) (sum money.Amount) {
-	for _, p := range parts {
-		sum = sum.Add(p.has())
-	}
-	return sum
 }
 
 // splitMoved takes back the parts of the split payments that were just reversed, and splits those
@@ -362,8 +355,9 @@ func takeBack(ctx context.Context, tx pg.Tx, now time.Time, e *stored) error {
 	return nil
 }
 
-// holdParts holds what the parties of a recalled payment still have of it, and returns what they
-// had received.
+// holdParts holds what the parties of a recalled payment still have of it, and returns what its
+// account need not hold: what the parties received of this credit, and what is held of their parts
+// of earlier ones. (What they have spent of those, the account has been given in their place.)
 func holdParts(ctx context.Context, tx pg.Tx, now time.Time, e *stored) (passed money.Amount, err error) {
 	if e.Split == nil || e.Status != Confirmed {
 		return passed, nil
@@ -380,8 +374,14 @@ func holdParts(ctx context.Context, tx pg.Tx, now time.Time, e *stored) (passed 
 		if p.has().Cmp(available) < 0 {
 			available = p.has()
 		}
+		if p.Of == e.ID {
+			passed = passed.Add(p.has())
+		}
 		if !available.IsPositive() {
 			continue
+		}
+		if p.Of != e.ID {
+			passed = passed.Add(available)
 		}
 		if err := SetPolicyHold(ctx, tx, now, PolicyHold{
 			AccountID: p.Account, EntryID: p.Credit, Amount: available, Policy: Policy{Source: HeldByRecall, Reason: "the bank may have taken back the payment that it is a part of"},
@@ -389,7 +389,7 @@ func holdParts(ctx context.Context, tx pg.Tx, now time.Time, e *stored) (passed 
 			return passed, err
 		}
 	}
-	return passedOn(parts), nil
+	return passed, nil
 }
 
 // ReleaseParts ends what the parties of payments hold for recalls. Their balances are locked

@@ -175,10 +175,13 @@ var fewChecks = []struct{ name, sql string }{
 		SELECT r.event_id::text, format('%s, with %s held; its credit is %s of %s', r.status, r.held, coalesce(c.status, 'missing'), c.amount)
 		FROM recalls r LEFT JOIN ledger_entries c ON c.transaction_group_id = r.event_id AND c.direction = 'credit' AND c.reversal_of IS NULL
 		WHERE c.id IS NULL OR r.status = 'reversed' AND c.status <> 'reversed'
-			OR r.status = 'open' AND r.held <> CASE WHEN c.status IN ('provisional', 'confirmed') THEN c.amount - CASE WHEN c.split IS NULL OR c.status <> 'confirmed' THEN 0 ELSE (
-				SELECT coalesce(sum(p.amount - p.taken_back), 0) FROM split_parts p WHERE p.entry_id = ANY(payment_entries(c)) AND p.group_id IS NOT NULL) END - CASE WHEN c.price_id IS NULL THEN 0 ELSE (
+			OR r.status = 'open' AND r.held <> CASE WHEN c.status IN ('provisional', 'confirmed') THEN greatest(c.amount - CASE WHEN c.split IS NULL OR c.status <> 'confirmed' THEN 0 ELSE (
+				SELECT coalesce(sum(CASE WHEN p.entry_id = c.id THEN p.amount - p.taken_back ELSE (
+					SELECT coalesce(sum(h.amount), 0) FROM ledger_entries s JOIN holds h ON h.entry_id = ANY(ARRAY[s.id])
+					WHERE s.transaction_group_id = p.group_id AND s.direction = 'credit' AND h.status = 'open' AND h.source = 'recall') END), 0)
+				FROM split_parts p WHERE p.entry_id = ANY(payment_entries(c)) AND p.group_id IS NOT NULL) END - CASE WHEN c.price_id IS NULL THEN 0 ELSE (
 				SELECT coalesce(sum(f.amount), 0) FROM ledger_entries f
-				WHERE f.transaction_group_id IN (` + chargeGroup("platform_revenue", "r.event_id") + `, ` + chargeGroup("taxes", "r.event_id") + `) AND f.reversal_of IS NULL) END ELSE 0 END`},
+				WHERE f.transaction_group_id IN (` + chargeGroup("platform_revenue", "r.event_id") + `, ` + chargeGroup("taxes", "r.event_id") + `) AND f.reversal_of IS NULL) END, 0) ELSE 0 END`},
 	{CheckRecallAsked, `
 		SELECT r.event_id::text, format('a recall is %s, and nobody will ask the bank about it', r.status)
 		FROM recalls r WHERE r.status` + ledger.RecallStands + ` AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'confirm' AND w.id = r.event_id)`},

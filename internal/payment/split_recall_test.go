@@ -74,3 +74,58 @@ func TestSecondRecallOfASplitThatIsHeld(t *testing.T) {
 	require.NoError(t, err)
 	b.has("0.00", "0.00", "0.00")
 }
+
+// If the account's split changes before a payment is posted again, its parties together may have
+// more than it brings: what one kept, and the new share of another. It can be recalled all the
+// same.
+func TestSecondRecallOfAPaymentThatIsSplitOtherwise(t *testing.T) {
+	by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
+	b := setupSplit(t)
+	b.share(account.NewShare{AccountRef: "partner", Remainder: true})
+	id, txn := b.confirmedPayment("5000.00")
+	_, _, err := b.accounts.Transfer(b.ctx, b.tenant, "partner", account.BookOrder{ToAccountRef: "customer-1", Amount: "4975.00"}, idempotency.Request{})
+	require.NoError(t, err)
+	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
+	b.taken(txn, "REFUND")
+	b.toTheEnd(id, 10)
+	b.has("0.00", "0.00", "0.00")
+	b.share(account.NewShare{AccountRef: "platform", Remainder: true})
+	b.taken(txn, "SUCCESS")
+	again, err := b.svc.RestoreReversed(b.ctx, id, by)
+	require.NoError(t, err)
+	b.toTheEnd(again.Replacement, 10)
+	_, _, err = b.accounts.Transfer(b.ctx, b.tenant, "platform", account.BookOrder{ToAccountRef: "partner", Amount: "100.00"}, idempotency.Request{})
+	require.NoError(t, err)
+	b.has("0.00", "4875.00", "100.00")
+
+	require.Equal(t, again.Replacement, b.receive(b.reversal(txn)).Recalled)
+	b.has("0.00", "0.00 of 4875.00", "0.00 of 100.00")
+	b.taken(txn, "REFUND")
+	b.toTheEnd(again.Replacement, 10)
+	b.has("0.00", "0.00", "0.00")
+}
+
+// What the account itself has of a payment that is posted again is held by another recall, also the
+// part that makes up for what a party has spent.
+func TestSecondRecallHoldsWhatAPartyHasSpent(t *testing.T) {
+	by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
+	b := setupSplit(t)
+	id, txn := b.confirmedPayment("5000.00")
+	_, _, err := b.accounts.Transfer(b.ctx, b.tenant, "partner", account.BookOrder{ToAccountRef: "customer-1", Amount: "400.00"}, idempotency.Request{})
+	require.NoError(t, err)
+	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
+	b.taken(txn, "REFUND")
+	b.toTheEnd(id, 10)
+	b.has("0.00", "0.00", "0.00")
+	b.taken(txn, "SUCCESS")
+	again, err := b.svc.RestoreReversed(b.ctx, id, by)
+	require.NoError(t, err)
+	b.toTheEnd(again.Replacement, 10)
+	b.has("4377.50", "497.50", "100.00")
+
+	require.Equal(t, again.Replacement, b.receive(b.reversal(txn)).Recalled)
+	b.has("0.00 of 4377.50", "0.00 of 497.50", "0.00 of 100.00")
+	b.taken(txn, "REFUND")
+	b.toTheEnd(again.Replacement, 10)
+	b.has("0.00", "0.00", "0.00")
+}
