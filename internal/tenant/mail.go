@@ -317,6 +317,7 @@ func recoveryEmail(to string, left int, from netip.Addr) mail.Message {
 	return mail.Message{To: to, Subject: "A recovery code was used", Text: fmt.Sprintf(`A recovery code of your account was used, from the address %s. Unused codes: %d.
 
 If this was not you, set a new password now: choose "Forgot your password?" on the login page. If you have lost your authenticator, turn
-two-factor authentication off with another recovery code, and set it up again.
+two-factor authentication off with another recovery code, and set it up again. Where your organisation requires it of you, that is refused:
+ask the service's support to reset it.
 `, from, left)}
 }

@@ -8,7 +8,11 @@ import { busy, secretBox } from './ui.js';
 function open(title, children, { mayEscape = true } = {}) {
   const heading = h('h2', { id: 'dialog-title' }, title);
   const d = h('dialog', { 'aria-labelledby': 'dialog-title' }, heading, children);
-  if (!mayEscape) d.addEventListener('cancel', (e) => e.preventDefault());
+  if (!mayEscape) { // a browser asks for a cancel to be prevented only once, and closes at the second Escape
+    d.setAttribute('closedby', 'none');
+    d.addEventListener('cancel', (e) => e.preventDefault());
+    d.addEventListener('keydown', (e) => { if (e.key === 'Escape') e.preventDefault(); });
+  }
   document.body.append(d);
   return new Promise((resolve) => {
     d.addEventListener('close', () => {

@@ -12,7 +12,7 @@ import { announce, badge, busy, button, card, code, dim, facts, pageHead, region
 // settings is the page of all of them, as they are now: a program or another member may have changed some since the dashboard was loaded.
 export function settings(_, __, session) {
   const known = region(() => get('/auth/me'), (t) => [
-    card('API key', apiKey(t, session)),
+    card('API key', apiKey(t, session, () => known.reload())),
     card('Webhook', webhookURL(t, session), h('p', null, 'More URLs, each with its own events and secret: ', h('a', { href: '#/endpoints' }, 'Webhook endpoints'), '.'), session.may('developer') && secret()),
     card('Events', region(() => get('/auth/webhook-events'), (e) => events(e, session), { rows: 3 }).box),
     session.may('developer') && card('Test event', testEvent()),
@@ -23,23 +23,24 @@ export function settings(_, __, session) {
   return { title: 'Settings', nodes: [pageHead('Settings'), known.box] };
 }
 
-function apiKey(t, session) {
-  const suffix = code(t.apiKeySuffix);
-  const rotate = button('Rotate key…', async () => {
+// apiKey shows the main key's end, and makes another one: the first, too, where it was revoked.
+function apiKey(t, session, reload) {
+  const label = t.apiKeySuffix ? 'Rotate key' : 'Create a main key';
+  const rotate = button(label + '…', async () => {
     let key;
     const done = await confirmed({
-      title: 'Rotate the API key?', label: 'Rotate key',
-      text: 'The current key stops working immediately. Every program that uses it is refused until it has the new key.',
+      title: t.apiKeySuffix ? 'Rotate the API key?' : 'Create a main key?', label,
+      text: t.apiKeySuffix ? 'The current key stops working immediately. Every program that uses it is refused until it has the new key.' : 'It may do everything, from anywhere.',
       act: async () => { key = (await post('/auth/rotate-key')).apiKey; },
     });
     if (!done) return;
     await showOnce({ title: 'Your new API key', text: 'It is shown only once and cannot be read again.', secret: key, what: 'API key' });
     await session.changed();
-    suffix.textContent = session.tenant.apiKeySuffix;
+    await reload();
     announce('The new key is active.');
-  }, { kind: 'danger' });
+  }, { kind: t.apiKeySuffix ? 'danger' : 'main' });
   if (mode.test) return h('p', null, 'Test mode has test keys, which begin with ', code('ajo_test_'), '. Make them under ', h('a', { href: '#/keys' }, 'Keys'), '.');
-  const main = t.apiKeySuffix ? ['The main key ends in ', suffix, '. Only its hash is stored, so it cannot be shown again.'] : 'There is no main key.';
+  const main = t.apiKeySuffix ? ['The main key ends in ', code(t.apiKeySuffix), '. Only its hash is stored, so it cannot be shown again.'] : 'There is no main key.';
   return [h('p', null, main), session.may('developer') && h('p', null, 'Keys with fewer rights, for each of your programs: ', h('a', { href: '#/keys' }, 'Keys'), '.'),
   session.may('owner') && h('div', { class: 'actions' }, rotate)];
 }

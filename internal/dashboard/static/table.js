@@ -142,7 +142,7 @@ export function filters(fields, query, changed) {
     h('div', { class: 'field' }, h('button', { type: 'reset', class: 'button plain' }, 'Clear')));
   form.addEventListener('input', () => {
     clearTimeout(timer);
-    timer = setTimeout(now, 300);
+    timer = setTimeout(() => form.isConnected && now(), 300); // not into the next page's address
   });
   form.addEventListener('reset', (e) => {
     e.preventDefault();
