@@ -156,6 +156,8 @@ func TestReceipts(t *testing.T) {
 	w.Exec(`INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at)
 		SELECT transaction_group_id, tenant_id, account_id, 'operator', 'open', 0, now() FROM ledger_entries WHERE id = $1`, paid)
 	w.do("GET", "/auth/payments/"+paid+"/receipt.pdf", "", m.withSession()...).refused(422, "the bank may have taken the payment back")
+	w.Exec(`UPDATE recalls SET status = 'watched', closed_at = now()`)
+	w.do("GET", "/auth/payments/"+paid+"/receipt.pdf", "", m.withSession()...).refused(422, "the bank may have taken the payment back")
 	w.pay(event{"r-9", "t-9", w.accountID(m, "shop-1"), "77.00", "0"})
 	provisional := w.read(key, "/v1/payments?status=provisional").list("payments")[0]["id"].(string)
 	w.do("GET", "/auth/payments/"+provisional+"/receipt.pdf", "", m.withSession()...).refused(422, "the payment is not confirmed")

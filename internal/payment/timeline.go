@@ -107,7 +107,7 @@ type Timeline struct {
 
 // Recalled reports whether the bank is asked whether it took the payment back.
 func (t *Timeline) Recalled() bool {
-	return slices.ContainsFunc(t.Timeline, func(s Step) bool { return s.Step == StepRecalled && s.Outcome == "open" })
+	return slices.ContainsFunc(t.Timeline, func(s Step) bool { return s.Step == StepRecalled && s.Outcome != "" })
 }
 
 // maxSteps bounds each kind of step of which a timeline may have many.

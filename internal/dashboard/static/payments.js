@@ -95,6 +95,7 @@ function copyable(text, what) {
 export function payment({ id }, _, session) {
   const found = region(() => get('/auth/payments/' + segment(id)), (p) => {
     const open = p.timeline.some((s) => s.step === 'recalled' && s.outcome === 'open');
+    const unclear = p.timeline.some((s) => s.step === 'recalled' && s.outcome); // open, or watched: its money is not held
     retitle(top, p.senderName || 'Payment');
     return [
       h('section', { class: 'card', 'aria-label': 'Payment details' },
@@ -105,7 +106,7 @@ export function payment({ id }, _, session) {
           ['Account', h('a', { href: to`/accounts/${p.accountId}` }, p.accountRef)], ['Account number', p.accountNumber && h('span', { class: 'figures' }, p.accountNumber)],
           ['Customer', h('a', { href: to`/customers/${p.customerId}` }, p.customerName)], ['Posted', time(p.createdAt)], ['Confirmed', p.confirmedAt && time(p.confirmedAt)],
           ['Payment ID', copyable(p.id, 'Payment ID')], ['Transaction group', copyable(p.transactionGroupId, 'Transaction group')],
-        ]), h('div', { class: 'actions' }, p.status === 'confirmed' && !open && h('a', { class: 'button', href: `/auth/payments/${segment(p.id)}/receipt.pdf`, onclick: exported }, 'Receipt (PDF)'), refundButton(p, session))),
+        ]), h('div', { class: 'actions' }, p.status === 'confirmed' && !unclear && h('a', { class: 'button', href: `/auth/payments/${segment(p.id)}/receipt.pdf`, onclick: exported }, 'Receipt (PDF)'), refundButton(p, session))),
       card('To quote to the bank', facts([
         ['Bank’s reference', copyable(p.providerTxnRef, 'Bank’s reference')], ['Session ID', copyable(p.sessionId, 'Session ID')], ['Bank’s notice', copyable(p.requestId, 'Bank’s notice')],
       ])),
