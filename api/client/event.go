@@ -21,6 +21,9 @@ type Event struct {
 	Narration   string `json:"narration"`
 	// hold or refund: its account's policy keeps it, so that nothing should be delivered on it
 	Policy string `json:"policy"`
+	// the TransactionGroupID of an earlier payment.received that does not count any more, and in
+	// whose place the same payment was posted again: take back what you did for that one
+	Replaces string `json:"replaces"`
 
 	// Of a settlement.
 	MerchantTxRef string `json:"merchantTxRef"`

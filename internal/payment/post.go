@@ -52,7 +52,9 @@ type posting struct {
 	posted   Posted
 	// a stored event of the bank says that it has taken the payment back
 	takenBack bool
-	// of a payment that is posted again: what has left of it, and what its tenant has released
+	// of a payment that is posted again: the event of before, what has left of it, and what its
+	// tenant has released
+	replaces       *uuid.UUID
 	gone, released money.Amount
 }
 
@@ -332,7 +334,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 		deliveries = append(deliveries, webhook.NewDelivery{
 			Type: webhook.PaymentReceived, TenantID: e.target.TenantID, AccountID: e.target.ID, AccountRef: e.target.AccountRef, TransactionGroupID: e.ID,
 			CallbackURL: e.target.CallbackURL, FanOut: e.target.FanOut, Listening: listening, CreatedAt: e.ReceivedAt, Traceparent: e.Traceparent,
-			Payload: webhook.Payment{Amount: net, GrossAmount: *e.Amount, ProviderFee: *e.Fee, SenderName: e.Sender, Narration: e.Narration, Policy: e.policyAction()},
+			Payload: webhook.Payment{Amount: net, GrossAmount: *e.Amount, ProviderFee: *e.Fee, SenderName: e.Sender, Narration: e.Narration, Policy: e.policyAction(), Replaces: e.replaces},
 		})
 	}
 	if len(deliveries) > 0 {

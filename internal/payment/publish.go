@@ -24,7 +24,7 @@ const publishedSQL = `
 		SELECT CASE h.source WHEN 'policy' THEN 'hold' ELSE 'refund' END FROM ledger_entries l JOIN holds h ON h.entry_id = ANY(ARRAY[l.id])
 		WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL AND h.status = 'open' AND h.source IN ('policy', 'refund')), (
 		SELECT 'refund' FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status = 'confirmed' AND e.replaces IS NOT NULL
-			AND NOT EXISTS (SELECT FROM holds h WHERE h.tenant_id = l.tenant_id AND h.account_id = l.account_id AND h.entry_id = l.id)), '') END
+			AND NOT EXISTS (SELECT FROM holds h WHERE h.tenant_id = l.tenant_id AND h.account_id = l.account_id AND h.entry_id = l.id)), '') END, e.replaces
 	FROM ` + eventsNamed + ` ORDER BY e.id`
 
 // publishFindings publishes the events of the findings' moves. For tenants that are subscribed to
@@ -61,7 +61,7 @@ func (s *Service) publish(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]led
 		d := webhook.NewDelivery{CreatedAt: at}
 		var p webhook.Payment
 		var fee money.Amount
-		err := r.Scan(&d.TransactionGroupID, &d.AccountID, &p.GrossAmount, &fee, &p.SenderName, &p.Narration, &d.Traceparent, &p.Policy)
+		err := r.Scan(&d.TransactionGroupID, &d.AccountID, &p.GrossAmount, &fee, &p.SenderName, &p.Narration, &d.Traceparent, &p.Policy, &p.Replaces)
 		p.ProviderFee, p.Amount = fee, p.GrossAmount.Sub(fee)
 		d.Type, d.Payload = eventTypes[moved[d.TransactionGroupID]], p
 		return d, err

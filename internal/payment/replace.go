@@ -416,7 +416,7 @@ func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, 
 	if err != nil {
 		return nil, err
 	}
-	e := &posting{eventRow: row, target: target}
+	e := &posting{eventRow: row, target: target, replaces: &eventID}
 	e.decided(CategoryPayment, e.Problem)
 	if e.Problem == "" { // not assigned
 		e.applyPolicy()

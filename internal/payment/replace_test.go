@@ -52,10 +52,24 @@ func (b *bundle) toldOf(group uuid.UUID) string {
 		var body struct{ Amount string }
 		require.NoError(b.T, json.Unmarshal([]byte(d.Body), &body))
 		published = append(published, d.EventType+" "+body.Amount)
+		require.Equal(b.T, b.replacedBy(group), replacesOf(b.T, d.Body), "an event names the payment in whose place this one counts")
 	}
 	slices.Sort(published)
 	slices.Reverse(published)
 	return strings.Join(published, ", ")
+}
+
+// replacedBy is the event in whose place this one was posted; empty: it is the first.
+func (b *bundle) replacedBy(id uuid.UUID) string {
+	return testenv.Value[string](b.Env, `SELECT coalesce(replaces::text, '') FROM inbound_events WHERE id = $1`, id)
+}
+
+// replacesOf is the payment that an event says was posted again; empty where it says nothing.
+func replacesOf(t require.TestingT, body string) string {
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal([]byte(body), &fields))
+	id, _ := fields["replaces"].(string)
+	return id
 }
 
 func (b *bundle) tellsAll() {

@@ -67,6 +67,8 @@ type Payment struct {
 	SenderName  string
 	Narration   string
 	Policy      string // hold or refund, if the account's policy does not accept it
+	// the group of the payment in whose place this one was posted again; nil: it is the first
+	Replaces *uuid.UUID
 }
 
 // paymentWire is the wire form; its fields stand in the specification's order.
@@ -81,14 +83,15 @@ type paymentWire struct {
 	SenderName         string       `json:"senderName"`
 	Narration          string       `json:"narration"`
 	Status             string       `json:"status"`
-	Policy             string       `json:"policy,omitempty"` // an addition
+	Policy             string       `json:"policy,omitempty"`   // an addition
+	Replaces           *uuid.UUID   `json:"replaces,omitempty"` // another one
 }
 
 func (p Payment) wire(d *NewDelivery) any {
 	return paymentWire{
 		EventType: d.Type, TransactionGroupID: d.TransactionGroupID, AccountRef: d.AccountRef,
 		Amount: p.Amount, GrossAmount: p.GrossAmount, ProviderFee: p.ProviderFee, Currency: money.Currency,
-		SenderName: p.SenderName, Narration: p.Narration, Status: statusOf[d.Type], Policy: p.Policy,
+		SenderName: p.SenderName, Narration: p.Narration, Status: statusOf[d.Type], Policy: p.Policy, Replaces: p.Replaces,
 	}
 }
 
