@@ -219,8 +219,8 @@ func (m *TestMode) send(c *fiber.Ctx, pass sandbox.Pass) (*http.Response, []byte
 		return nil, nil, err
 	}
 	for _, name := range passedOn {
-		if v := c.Get(name); v != "" {
-			req.Header.Set(name, v)
+		if values := c.Request().Header.PeekAll(name); len(values) > 0 { // an empty key is refused there, too
+			req.Header.Set(name, string(values[0]))
 		}
 	}
 	req.Header.Set(fiber.HeaderXRequestID, RequestID(c.UserContext()))

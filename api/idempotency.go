@@ -22,7 +22,11 @@ func (e *edge) once(c *fiber.Ctx, do func(idempotency.Request) (idempotency.Answ
 // onceOf is once for a request with a part that may differ in a repeat: asked is the rest, which a
 // repeat must have again.
 func (e *edge) onceOf(c *fiber.Ctx, asked []byte, do func(idempotency.Request) (idempotency.Answer, bool, error)) error {
-	key, err := idempotency.NewRequest(caller(c).ID, c.Get(headerIdempotencyKey), c.Method(), c.Path(), asked)
+	given := c.Get(headerIdempotencyKey)
+	if given == "" && len(c.Request().Header.PeekAll(headerIdempotencyKey)) > 0 {
+		return idempotency.ErrKey // who sends an empty one believes that a repeat is safe
+	}
+	key, err := idempotency.NewRequest(caller(c).ID, given, c.Method(), c.Path(), asked)
 	if err != nil {
 		return err
 	}

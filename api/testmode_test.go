@@ -110,6 +110,7 @@ func TestTestModeFromKeyToPayment(t *testing.T) {
 	require.Equal(t, "test", r.Header.Get("X-Ajo-Mode"))
 	require.Len(t, r.Header.Values("Content-Type"), 1)
 	require.NotEmpty(t, r.Header.Get("RateLimit-Remaining"))
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, append(key, "Idempotency-Key", " ")...).refused(400, "Idempotency-Key must have 1 to 255 printable characters")
 
 	c, x := w.connect(test)
 	paid := whole[client.TestPayment](x, "")(c.ReceiveTestPayment(context.Background(), client.NewTestPayment{AccountRef: "shop-1", Amount: "5000.00", Sender: client.TestSender{Name: "Bola Ade"}}))
