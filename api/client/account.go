@@ -154,8 +154,8 @@ type Funds struct {
 	Balance     string `json:"balance"`
 	Available   string `json:"available"`   // what a settlement may take at once
 	Provisional string `json:"provisional"` // posted, and not confirmed by the bank
-	// what holds, limits and policies keep, what is recalled, and what is under review, which is not
-	// in Balance
+	// what holds, limits and policies keep, what is recalled, and what is under review, which
+	// Balance does not have
 	Held     string `json:"held"`
 	Currency string `json:"currency"`
 }
