@@ -28,7 +28,7 @@ const (
 	demoRef      = "demo-customer-1"
 	demoEmail    = "demo@tenant.example"
 	demoPassword = "demo-password"
-	demoTimeout  = 60 * time.Second
+	demoTimeout  = 2 * time.Minute // on a machine that has just started everything
 )
 
 // demo signs the demo tenant up through the API, as a developer would, and sends one payment
@@ -66,6 +66,9 @@ func (d *devRun) demo(ctx context.Context) error {
 // pay sends the demo payment and follows it.
 func (d *devRun) pay(ctx context.Context, webhookSecret string, received <-chan hook) error {
 	pool, err := pg.Open(ctx, d.cfg.DatabaseURL.Reveal(), 2)
+	for try := 1; err != nil && try < 5; try++ { // it runs, and may be kept waiting for a processor
+		pool, err = pg.Open(ctx, d.cfg.DatabaseURL.Reveal(), 2)
+	}
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func TestDev(t *testing.T) {
 	nothingRuns(t, dir, second.out)
 
 	third := start(t, dir, devSettings(), "dev")
-	testenv.Eventually(t, time.Minute, "everything to be up", func() bool {
+	testenv.Eventually(t, exitLimit, "everything to be up", func() bool {
 		require.False(t, third.Ended(), "%s", third.out.all())
 		return strings.Contains(string(third.out.all()), "Everything is running")
 	})

@@ -23,7 +23,7 @@ import (
 const (
 	startLimit = 30 * time.Second // from the start of a process until it says that it is there
 	// far above what a worker waits for its tasks, and then for what it closes: the machine is busy
-	exitLimit = 2 * time.Minute
+	exitLimit = 5 * time.Minute
 )
 
 // process is the binary, running or ended.
