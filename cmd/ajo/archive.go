@@ -43,6 +43,7 @@ or restored (in both). AT is when it may be archived, or was archived.`,
 				addChoice(cmd, &state, "state", archive.Kept, archive.Due, archive.Waiting, archive.Archived, archive.Restored)
 			},
 		},
+		whole: true,
 		read: func(ctx context.Context, tools *app.Tools, _ []string, _ page.Request) ([]archive.Entry, page.Info, error) {
 			all, err := tools.Archive.List(ctx, true)
 			if state != "" {

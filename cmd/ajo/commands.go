@@ -38,9 +38,10 @@ func (c command) addFlags(cmd *cobra.Command) {
 // listing describes a command that prints a page of something, newest first.
 type listing[T any] struct {
 	command
-	args cobra.PositionalArgs // none, unless it is set
-	read func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]T, page.Info, error)
-	row  func(T) []field // the columns
+	args  cobra.PositionalArgs // none, unless it is set
+	whole bool                 // all is printed at once: it has no --limit and no --after
+	read  func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]T, page.Info, error)
+	row   func(T) []field // the columns
 }
 
 // list is how every list is printed as JSON.
@@ -90,8 +91,10 @@ func newListCmd[T any](t *tool, l listing[T]) *cobra.Command {
 		})
 	})
 	l.addFlags(cmd)
-	cmd.Flags().IntVar(&limit, "limit", page.DefaultList, "rows, from 1 to "+strconv.Itoa(page.Max))
-	cmd.Flags().StringVar(&after, "after", "", "cursor of the page before")
+	if limit = page.DefaultList; !l.whole {
+		cmd.Flags().IntVar(&limit, "limit", limit, "rows, from 1 to "+strconv.Itoa(page.Max))
+		cmd.Flags().StringVar(&after, "after", "", "cursor of the page before")
+	}
 	addJSON(cmd, &asJSON)
 	return cmd
 }

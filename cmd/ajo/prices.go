@@ -30,6 +30,7 @@ func (t *tool) newPricesListCmd() *cobra.Command {
 			example: "  ajo prices list --tenant ops@shop.example",
 			flags:   func(cmd *cobra.Command) { t.addTenant(cmd, &name, "a tenant's id or e-mail") },
 		},
+		whole: true,
 		read: func(ctx context.Context, tools *app.Tools, _ []string, _ page.Request) ([]fee.Price, page.Info, error) {
 			of, err := tenantID(ctx, tools, name)
 			if err != nil {

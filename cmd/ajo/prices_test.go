@@ -13,6 +13,10 @@ func TestPricesCommands(t *testing.T) {
 	o := setup(t)
 	id := o.tenant.String()
 	require.Contains(t, o.good("prices", "list"), "none")
+	for _, whole := range []string{"prices", "archive"} { // what lists all at once does not take a limit and ignore it
+		_, _, err := o.run(whole, "list", "--limit", "1")
+		require.ErrorContains(t, err, "unknown flag: --limit", whole)
+	}
 	out, said, err := o.run("prices", "set", "--on", "payment", "--percent", "0.5", "--minimum", "5", "--cap", "1000", "--from", "2999-01-31", "--yes", "--reason", "list 7")
 	require.NoError(t, err)
 	require.Contains(t, said, "Charge 0.5 %, plus 0.00, at least 5.00, at most 1000.00 on each payment of all tenants without a price of their own, from 2999-01-30T23:00:00Z on.")
