@@ -85,7 +85,7 @@ type settingsShown struct {
 	Split       *Split  `json:"split"`
 }
 
-func (a *Account) settingsShown() settingsShown {
+func showSettings(a *Account) settingsShown {
 	shown := settingsShown{Policy: a.Policy, Split: a.Split}
 	if a.CallbackURL != nil {
 		shown.CallbackURL = safehttp.Shown(*a.CallbackURL)
@@ -96,7 +96,7 @@ func (a *Account) settingsShown() settingsShown {
 // writeUpdate writes who changed where an account's money or its events go. What a program changes
 // otherwise, such as a name, is not in the audit log.
 func writeUpdate(ctx context.Context, tx pg.Tx, now time.Time, was, is *Account, by audit.By) error {
-	before, after := was.settingsShown(), is.settingsShown()
+	before, after := showSettings(was), showSettings(is)
 	if reflect.DeepEqual(was.CallbackURL, is.CallbackURL) && reflect.DeepEqual(before, after) {
 		return nil
 	}
