@@ -4,48 +4,66 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
+	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
 )
+
+// moves moves money between two of the accounts.
+func (b *splits) moves(from, to, amount string) {
+	b.T.Helper()
+	_, _, err := b.accounts.Transfer(b.ctx, b.tenant, from, account.BookOrder{ToAccountRef: to, Amount: amount}, idempotency.Request{})
+	require.NoError(b.T, err)
+}
+
+// takenBack is a payment of which the partner had spent so much when the bank took it back.
+func (b *splits) takenBack(spent string) (id uuid.UUID, txn fakebank.Transaction) {
+	b.T.Helper()
+	id, txn = b.confirmedPayment("5000.00")
+	b.moves("partner", "customer-1", spent)
+	require.Equal(b.T, id, b.receive(b.reversal(txn)).Recalled)
+	b.taken(txn, "REFUND")
+	b.toTheEnd(id, 10)
+	b.has("0.00", "0.00", "0.00")
+	return id, txn
+}
+
+// restored posts a payment again that the bank has after all, and returns its event.
+func (b *splits) restored(id uuid.UUID, txn fakebank.Transaction) uuid.UUID {
+	b.T.Helper()
+	b.taken(txn, "SUCCESS")
+	again, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(b.T, err)
+	b.toTheEnd(again.Replacement, 10)
+	return again.Replacement
+}
 
 // What a party had spent when the bank took the payment back counts towards its share of the
 // payment that is posted again. Another recall holds it, where the party has money by then, and
 // takes it back or ends the hold.
 func TestSecondRecallOfASplit(t *testing.T) {
-	by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
 	for _, spent := range []string{"500.00", "400.00"} {
 		for _, taken := range []bool{true, false} {
 			t.Run(fmt.Sprint("spent ", spent, " taken ", taken), func(t *testing.T) {
 				b := setupSplit(t)
-				moves := func(from, to string) {
-					_, _, err := b.accounts.Transfer(b.ctx, b.tenant, from, account.BookOrder{ToAccountRef: to, Amount: spent}, idempotency.Request{})
-					require.NoError(t, err)
-				}
-				id, txn := b.confirmedPayment("5000.00")
-				moves("partner", "customer-1")
-				require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
-				b.taken(txn, "REFUND")
-				b.toTheEnd(id, 10)
-				b.has("0.00", "0.00", "0.00")
-				b.taken(txn, "SUCCESS")
-				again, err := b.svc.RestoreReversed(b.ctx, id, by)
-				require.NoError(t, err)
-				b.toTheEnd(again.Replacement, 10)
-				moves("customer-1", "partner")
+				id, txn := b.takenBack(spent)
+				again := b.restored(id, txn)
+				b.moves("customer-1", "partner", spent)
 				b.has("3977.50", "497.50", "500.00")
 
-				require.Equal(t, again.Replacement, b.receive(b.reversal(txn)).Recalled)
+				require.Equal(t, again, b.receive(b.reversal(txn)).Recalled)
 				b.has("0.00 of 3977.50", "0.00 of 497.50", "0.00 of 500.00")
 				if !taken {
-					b.toTheEnd(again.Replacement, 10)
+					b.toTheEnd(again, 10)
 					b.has("3977.50", "497.50", "500.00")
 					return
 				}
 				b.taken(txn, "REFUND")
-				b.toTheEnd(again.Replacement, 10)
+				b.toTheEnd(again, 10)
 				b.has("0.00", "0.00", "0.00")
 			})
 		}
@@ -57,13 +75,8 @@ func TestSecondRecallOfASplit(t *testing.T) {
 func TestSecondRecallOfASplitThatIsHeld(t *testing.T) {
 	by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
 	b := setupSplit(t)
-	id, txn := b.confirmedPayment("5000.00")
-	_, _, err := b.accounts.Transfer(b.ctx, b.tenant, "partner", account.BookOrder{ToAccountRef: "customer-1", Amount: "500.00"}, idempotency.Request{})
-	require.NoError(t, err)
-	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
-	b.taken(txn, "REFUND")
-	b.toTheEnd(id, 10)
-	_, err = b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: account.Hold}}, byHand)
+	id, _ := b.takenBack("500.00")
+	_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", account.Changes{Policy: &account.Policy{Under: account.Hold}}, byHand)
 	require.NoError(t, err)
 	again, err := b.svc.Correct(b.ctx, id, sums("4999.00", "25.00"), by)
 	require.NoError(t, err)
@@ -79,53 +92,32 @@ func TestSecondRecallOfASplitThatIsHeld(t *testing.T) {
 // more than it brings: what one kept, and the new share of another. It can be recalled all the
 // same.
 func TestSecondRecallOfAPaymentThatIsSplitOtherwise(t *testing.T) {
-	by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
 	b := setupSplit(t)
 	b.share(account.NewShare{AccountRef: "partner", Remainder: true})
-	id, txn := b.confirmedPayment("5000.00")
-	_, _, err := b.accounts.Transfer(b.ctx, b.tenant, "partner", account.BookOrder{ToAccountRef: "customer-1", Amount: "4975.00"}, idempotency.Request{})
-	require.NoError(t, err)
-	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
-	b.taken(txn, "REFUND")
-	b.toTheEnd(id, 10)
-	b.has("0.00", "0.00", "0.00")
+	id, txn := b.takenBack("4975.00")
 	b.share(account.NewShare{AccountRef: "platform", Remainder: true})
-	b.taken(txn, "SUCCESS")
-	again, err := b.svc.RestoreReversed(b.ctx, id, by)
-	require.NoError(t, err)
-	b.toTheEnd(again.Replacement, 10)
-	_, _, err = b.accounts.Transfer(b.ctx, b.tenant, "platform", account.BookOrder{ToAccountRef: "partner", Amount: "100.00"}, idempotency.Request{})
-	require.NoError(t, err)
+	again := b.restored(id, txn)
+	b.moves("platform", "partner", "100.00")
 	b.has("0.00", "4875.00", "100.00")
 
-	require.Equal(t, again.Replacement, b.receive(b.reversal(txn)).Recalled)
+	require.Equal(t, again, b.receive(b.reversal(txn)).Recalled)
 	b.has("0.00", "0.00 of 4875.00", "0.00 of 100.00")
 	b.taken(txn, "REFUND")
-	b.toTheEnd(again.Replacement, 10)
+	b.toTheEnd(again, 10)
 	b.has("0.00", "0.00", "0.00")
 }
 
 // What the account itself has of a payment that is posted again is held by another recall, also the
 // part that makes up for what a party has spent.
 func TestSecondRecallHoldsWhatAPartyHasSpent(t *testing.T) {
-	by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
 	b := setupSplit(t)
-	id, txn := b.confirmedPayment("5000.00")
-	_, _, err := b.accounts.Transfer(b.ctx, b.tenant, "partner", account.BookOrder{ToAccountRef: "customer-1", Amount: "400.00"}, idempotency.Request{})
-	require.NoError(t, err)
-	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
-	b.taken(txn, "REFUND")
-	b.toTheEnd(id, 10)
-	b.has("0.00", "0.00", "0.00")
-	b.taken(txn, "SUCCESS")
-	again, err := b.svc.RestoreReversed(b.ctx, id, by)
-	require.NoError(t, err)
-	b.toTheEnd(again.Replacement, 10)
+	id, txn := b.takenBack("400.00")
+	again := b.restored(id, txn)
 	b.has("4377.50", "497.50", "100.00")
 
-	require.Equal(t, again.Replacement, b.receive(b.reversal(txn)).Recalled)
+	require.Equal(t, again, b.receive(b.reversal(txn)).Recalled)
 	b.has("0.00 of 4377.50", "0.00 of 497.50", "0.00 of 100.00")
 	b.taken(txn, "REFUND")
-	b.toTheEnd(again.Replacement, 10)
+	b.toTheEnd(again, 10)
 	b.has("0.00", "0.00", "0.00")
 }

@@ -137,9 +137,9 @@ func TestListThatIsAlwaysBehindIsReadAgain(t *testing.T) {
 		}
 	}
 	for range 18 { // four and a half hours
-		told := b.paySilently("5000.00")
-		b.post(b.receive(b.hook(told)).ID)
-		behind = append(behind, told.ID)
+		posted := b.paySilently("5000.00")
+		b.post(b.receive(b.hook(posted)).ID)
+		behind = append(behind, posted.ID)
 		hidden(true)
 		b.Clock.Advance(8 * time.Minute)
 		require.Empty(t, b.due().Exceptions)
