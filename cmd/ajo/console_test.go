@@ -196,6 +196,9 @@ func TestConsoleHasEveryChange(t *testing.T) {
 		for _, f := range r.Flags {
 			require.NotNil(t, cmd.Flags().Lookup(f), "%s --%s", r.Command, f)
 		}
+		if cmd.Flags().Lookup("limit") != nil {
+			require.Contains(t, r.Flags, "limit", "%s is read page by page", r.Command)
+		}
 	}
 }
 

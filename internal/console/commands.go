@@ -10,7 +10,7 @@ import (
 )
 
 // Read is a command that only reads, and whose JSON a page shows. The query of its path has the
-// arguments and the flags by their names; a list takes limit and after too.
+// arguments and the flags by their names.
 type Read struct {
 	Command string
 	Args    []string
@@ -23,36 +23,39 @@ func (r Read) Path() string { return Root + "/api/read/" + dashed(r.Command) }
 // Reads are all that pages may show.
 var Reads = []Read{
 	{Command: "status"},
-	{Command: "review list"},
+	{Command: "review list", Flags: paged()},
 	{Command: "review show", Args: []string{"event"}},
-	{Command: "recalls list", Flags: []string{"status"}},
-	{Command: "events list", Flags: []string{"category", "status", "day", "amount", "number", "transaction", "payer", "session"}},
+	{Command: "recalls list", Flags: paged("status")},
+	{Command: "events list", Flags: paged("category", "status", "day", "amount", "number", "transaction", "payer", "session")},
 	{Command: "events show", Args: []string{"event"}},
-	{Command: "transfers list", Flags: []string{"status", "differing", "tenant"}},
+	{Command: "transfers list", Flags: paged("status", "differing", "tenant")},
 	{Command: "transfers show", Args: []string{"reference"}},
-	{Command: "freeze list", Flags: []string{"status"}},
-	{Command: "customers review"},
+	{Command: "freeze list", Flags: paged("status")},
+	{Command: "customers review", Flags: paged()},
 	{Command: "customers show", Args: []string{"customer"}},
 	{Command: "accounts find", Args: []string{"number"}},
-	{Command: "accounts holds", Flags: []string{"source", "tenant", "older", "summary"}},
-	{Command: "accounts dormant", Flags: []string{"months"}},
-	{Command: "tenant list", Flags: []string{"status"}},
+	{Command: "accounts holds", Flags: paged("source", "tenant", "older", "summary")},
+	{Command: "accounts dormant", Flags: paged("months")},
+	{Command: "tenant list", Flags: paged("status")},
 	{Command: "tenant show", Args: []string{"tenant"}},
-	{Command: "tenant keys", Args: []string{"tenant"}},
-	{Command: "tenant members", Args: []string{"tenant"}},
+	{Command: "tenant keys", Args: []string{"tenant"}, Flags: paged()},
+	{Command: "tenant members", Args: []string{"tenant"}, Flags: paged()},
 	{Command: "tenant limits show", Args: []string{"tenant"}},
 	{Command: "tenant policy show", Args: []string{"tenant"}},
 	{Command: "prices list", Flags: []string{"tenant"}},
-	{Command: "deliveries list", Flags: []string{"status", "event", "tenant"}},
+	{Command: "deliveries list", Flags: paged("status", "event", "tenant")},
 	{Command: "deliveries show", Args: []string{"delivery"}},
-	{Command: "work list", Flags: []string{"kind", "tenant", "due", "failing", "leased", "summary"}},
-	{Command: "reconcile list"},
+	{Command: "work list", Flags: paged("kind", "tenant", "due", "failing", "leased", "summary")},
+	{Command: "reconcile list", Flags: paged()},
 	{Command: "reconcile show", Args: []string{"run"}},
-	{Command: "reconcile open"},
+	{Command: "reconcile open", Flags: paged()},
 	{Command: "ledger trial-balance", Flags: []string{"at"}},
-	{Command: "ledger statement", Args: []string{"account"}, Flags: []string{"from", "to"}},
-	{Command: "audit list", Flags: []string{"action", "target"}},
+	{Command: "ledger statement", Args: []string{"account"}, Flags: paged("from", "to")},
+	{Command: "audit list", Flags: paged("action", "target")},
 }
+
+// paged are the flags of a list that is read page by page.
+func paged(flags ...string) []string { return append(flags, "limit", "after") }
 
 // Action is a command that changes something. The body of its path has the arguments and the flags
 // by their names.
@@ -142,7 +145,7 @@ func (r Read) run(c *Console, q *request) (any, error) {
 		given[name] = values[0]
 	}
 	var err error
-	if call.Args, call.Flags, err = split(given, r.Args, append([]string{"limit", "after"}, r.Flags...), false); err != nil {
+	if call.Args, call.Flags, err = split(given, r.Args, r.Flags, false); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(q.http.Context(), readTime)

@@ -12,12 +12,12 @@ const dashed = (command) => command.replaceAll(' ', '-');
 // reads runs a command that reads, and returns its JSON.
 export const reads = (command, query) => get('/console/api/read/' + dashed(command), query);
 
-// listOf shows the list that a command prints, for a query.
-export function listOf(command, { query = {}, none = 'There is none.', ...more }) {
+// listOf shows the list that a command prints, for a query; whole, if the command prints all at once and knows no pages.
+export function listOf(command, { query = {}, none = 'There is none.', whole = false, ...more }) {
   return list({
     ...more, none: () => empty(none),
     fetchPage: async ({ after, limit }) => {
-      const { items, pagination } = await reads(command, { ...query, after, limit });
+      const { items, pagination } = await reads(command, whole ? query : { ...query, after, limit });
       return { rows: items, pagination };
     },
   });

@@ -76,7 +76,7 @@ const prices = [
 
 export function pricesPage(_, query, session) {
   return listPage({
-    title: 'Prices', lead: 'What the platform charges all tenants, or one.', query, command: 'prices list', caption: 'Prices', noun: 'price', nouns: 'prices', none: 'No price is set.', columns: prices, fields: [{ name: 'tenant', label: 'Tenant (ID or e-mail)' }],
+    title: 'Prices', lead: 'What the platform charges all tenants, or one.', query, command: 'prices list', whole: true, caption: 'Prices', noun: 'price', nouns: 'prices', none: 'No price is set.', columns: prices, fields: [{ name: 'tenant', label: 'Tenant (ID or e-mail)' }],
     actions: [acts(session, { command: 'prices set', label: 'Set a price', fields: [
       { name: 'on', label: 'On', options: [['payment', 'Payments'], ['payout', 'Payouts'], ['vat', 'VAT on our fees']] }, { name: 'tenant', label: 'Tenant', hint: 'ID or e-mail; empty: all without a price of their own' },
       { name: 'percent', label: 'Percent', inputmode: 'decimal', pattern: '[0-9]+([.][0-9]{1,4})?' }, { name: 'flat', label: 'Flat, in naira', ...naira }, { name: 'minimum', label: 'At least', ...naira }, { name: 'cap', label: 'At most', ...naira }, from,
