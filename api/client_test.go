@@ -93,7 +93,7 @@ func TestClientHasEveryEndpoint(t *testing.T) {
 	ctx := context.Background()
 	w.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, attempt_count, last_error, created_at)
 		VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com/cb', '{}', 'dead_letter', 6, 'HTTP 500', $4)`,
-		uuid.Must(uuid.NewV7()), m.id, w.accountID(m, "shop-1"), w.Clock.Now())
+		"0190c0de-0000-7000-8000-000000000002", m.id, w.accountID(m, "shop-1"), w.Clock.Now()) // old enough for the list of events
 
 	account, page := whole[client.Account](x, ""), whole[client.AccountPage](x, "")
 	most := money.Must("5000.00")
@@ -172,8 +172,7 @@ func TestClientHasEveryEndpoint(t *testing.T) {
 
 	w.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at, delivered_at)
 		VALUES ('0190c0de-0000-7000-8000-000000000001', $1, $2, $2, 'payment.received', 'https://example.com/cb', '{}', 'delivered', $3, $3)`, m.id, w.accountID(m, "shop-1"), w.Clock.Now())
-	events := whole[client.EventPage](x, "")(c.ListEvents(ctx, client.Page{Limit: 5})).Events
-	require.Equal(t, w.accountID(m, "shop-1"), events[0].ID, "the list begins with it; the dead letter may still be too new for it")
+	require.Len(t, whole[client.EventPage](x, "")(c.ListEvents(ctx, client.Page{Limit: 5})).Events, 2)
 	require.Len(t, whole[client.DeadLetterPage](x, "")(c.ListDeadLetters(ctx, client.Page{})).DeadLetters, 1)
 	require.NoError(t, c.SetWebhookURL(ctx, "https://example.com/hook"))
 	require.Regexp(t, "^[0-9a-f]{64}$", whole[string](x, "webhookSecret")(c.WebhookSecret(ctx)))

@@ -201,6 +201,7 @@ func TestMoreClientsThanDescriptors(t *testing.T) {
 	c.leave()
 	t.Logf("256 descriptors, 600 slow clients: %s; %d cut off, %s", got, c.cut.Load(), held)
 	n := len(p.bank.Transactions())
+	testenv.Eventually(t, 4*healLimit, "the deliveries that wait for a retry", func() bool { return p.progress().delivered == n }, func() any { return p.state() })
 	p.waitForEnd(n)
 	p.checkBooks(p.endpoint)
 }

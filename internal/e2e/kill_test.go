@@ -91,12 +91,15 @@ func seedOf(t *testing.T) uint64 {
 // within a minute. A worker that lives finds its own claim gone, and what it does done again, which
 // must be harmless too. With AJO_E2E_PATIENT set the test waits for the minute instead.
 func (w *world) minutePasses() {
-	if os.Getenv("AJO_E2E_PATIENT") != "" {
+	if patient() {
 		return
 	}
 	w.Exec(`UPDATE work SET leased_until = now() WHERE leased_until > now()`)
 	w.Exec(`UPDATE confirm_lists SET leased_until = now() WHERE read_at IS NULL AND leased_until > now()`)
 }
+
+// patient reports whether faults are waited out in real time, which takes minutes.
+func patient() bool { return os.Getenv("AJO_E2E_PATIENT") != "" }
 
 // The API and the workers are asked to stop (SIGTERM) under load, and are replaced: each ends with
 // code 0 in its time, what the API has answered 200 is stored, a call under way is finished and

@@ -192,11 +192,14 @@ func (w *world) payment(p fakebank.Payment) fakebank.Transaction {
 	return tx
 }
 
-// eventually waits for the condition, for as long as faults may take that are waited out in real
-// time, or a machine with much else to do; in vain, it shows where everything stands.
+// eventually waits for the condition, up to healLimit; in vain, it shows where everything stands.
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
-	testenv.Eventually(w.t, 5*healLimit, what, ok, func() any { return w.state() })
+	limit := healLimit
+	if patient() {
+		limit += 3 * time.Minute
+	}
+	testenv.Eventually(w.t, limit, what, ok, func() any { return w.state() })
 }
 
 // state is what a wait in vain shows: how far the payments are, how many tasks and rows each queue
