@@ -6,6 +6,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,13 +36,15 @@ const (
 	// below every context deadline: a context that ends would close the connection
 	statementTimeout = 15 * time.Second
 	lockTimeout      = 10 * time.Second
+	connectTimeout   = 5 * time.Second
 )
 
 // Open connects to url, with at most maxConns connections (0: pgx's default), and checks that the
 // server answers. It takes only a server that accepts writes, of several hosts the one that does,
 // unless the url says otherwise (target_session_attrs), but never one from which another has taken
 // over. The server ends a statement after 15 s, a wait for a lock after 10 s, and an idle
-// transaction after 30 s. Times come back in UTC.
+// transaction after 30 s; a server that takes longer than 5 s to connect to is none. A url may name
+// other times, as statement_timeout and connect_timeout. Times come back in UTC.
 func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	pool, err := newPool(ctx, url, maxConns, true)
 	if err != nil {
@@ -78,7 +81,7 @@ func newPool(ctx context.Context, url string, maxConns int32, primary bool) (*Po
 	setDefault(p, "plan_cache_mode", "force_custom_plan")
 	setDefault(p, "jit", "off")
 	p["timezone"] = "UTC"
-	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, connectTimeout)
 	cfg.ConnConfig.OnNotice = noteWarning
 	h := &history{}
 	switch {

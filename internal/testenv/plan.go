@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -135,7 +134,6 @@ func (e *Env) traced(fn tracer) *pg.Pool {
 	e.T.Helper()
 	cfg := e.Pool.Config()
 	cfg.ConnConfig.Tracer = fn
-	cfg.ConnConfig.ConnectTimeout = time.Minute // a busy machine is no dead server
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	must(e.T, err)
 	return pool

@@ -97,11 +97,17 @@ func serverURL(t testing.TB, name string) string {
 	return v
 }
 
+// withDatabase is the address of a database of the server. A busy machine is no dead server, so
+// that statements and connections may take much longer than the service lets them.
 func withDatabase(t testing.TB, server, name string) string {
 	t.Helper()
 	u, err := url.Parse(server)
 	must(t, err)
 	u.Path = "/" + name
+	q := u.Query()
+	q.Set("connect_timeout", "60") // seconds
+	q.Set("statement_timeout", "60000")
+	u.RawQuery = q.Encode()
 	return u.String()
 }
 
