@@ -118,6 +118,11 @@ func TestStatementFilterRefuses(t *testing.T) {
 		require.Equal(t, errs.Unprocessable, errs.As(err).Kind)
 	}
 	require.Equal(t, 1, n)
+	for _, err := range ledger.Lines(b.ctx, b.Pool, b.account, ledger.Filter{}, 3) {
+		n++
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1+3, n, "as many as the limit are none too many")
 	next, stop := iter.Pull2(ledger.Lines(b.ctx, b.Pool, b.account, ledger.Filter{}, 3))
 	_, err, ok := next()
 	require.NoError(t, err)
