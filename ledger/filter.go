@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -79,6 +80,29 @@ func (f Filter) window(ctx context.Context, q pg.Querier, account uuid.UUID, beg
 		return cut - 1, end, cut, err
 	}
 	return begin, cut, cut, err
+}
+
+// ScanPerLine is how many entries a file with a filter may look at for each line that it may have:
+// a million for one of 50,000.
+const ScanPerLine = 20
+
+// errWide refuses a file whose filter would look at more than n entries.
+func errWide(n int) error {
+	return errs.New(errs.Unprocessable, fmt.Sprintf("the filter would search more than %d entries: narrow it by from and to", n))
+}
+
+// bounded refuses to read a span in which the filter must look at more entries than a file of limit
+// lines may.
+func (f Filter) bounded(ctx context.Context, q pg.Querier, account uuid.UUID, begin, end int64, limit int) error {
+	if f.Direction == "" && f.Status == "" {
+		return nil // it drops none in between
+	}
+	n := limit * ScanPerLine
+	_, _, cut, err := f.window(ctx, q, account, begin, end, n+1)
+	if err == nil && cut > 0 {
+		err = errWide(n)
+	}
+	return err
 }
 
 // count counts the lines that the filter lets through among the first of its order.

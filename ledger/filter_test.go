@@ -321,3 +321,49 @@ func TestStatementNeedsNoEvents(t *testing.T) {
 		require.NotContains(t, plan, "inbound_events", "%s: %s", name, plan)
 	}
 }
+
+// A file whose filter lets hardly anything through does not look for it in a whole history: it is
+// refused, like one of too many lines, until a time narrows it.
+func TestFilesLookAtABoundedPart(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const limit, n = 2, 2*ledger.ScanPerLine + 1
+	b.ExecUnguarded(`
+		INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, created_at)
+		SELECT gen_random_uuid(), a.tenant_id, a.id, n, 'credit', n, CASE WHEN n = 1 THEN 'provisional' ELSE 'confirmed' END, gen_random_uuid(), n, $2::timestamptz + n * interval '1 day'
+		FROM accounts a, generate_series(1, $3::int) n WHERE a.id = $1`, b.account, testenv.Epoch, n)
+	b.Exec(`UPDATE ledger_balances SET total_credits = $2::int, last_seq = $2::int WHERE account_id = $1`, b.account, n)
+	to := testenv.Epoch.AddDate(0, 0, n-1)
+	lines := func(to time.Time) (amounts []string, err error) {
+		for l, err := range ledger.Lines(b.ctx, b.Pool, b.account, ledger.Filter{Status: ledger.Provisional, To: to}, limit) {
+			if err != nil {
+				return nil, err
+			}
+			amounts = append(amounts, l.Entry.Amount.String())
+		}
+		return amounts, nil
+	}
+	payments := func(account uuid.UUID) func(time.Time) ([]string, error) {
+		return func(to time.Time) (amounts []string, err error) {
+			f := ledger.PaymentFilter{AccountID: account, Status: ledger.Provisional, To: to}
+			err = ledger.EachPayment(b.ctx, b.Pool, b.tenant(), f, limit, func(p ledger.Payment) error {
+				amounts = append(amounts, p.Amount.String())
+				return nil
+			})
+			return amounts, err
+		}
+	}
+	for what, read := range map[string]func(time.Time) ([]string, error){
+		"lines": lines, "an account's payments": payments(b.account), "a tenant's payments": payments(uuid.Nil),
+	} {
+		_, err := read(time.Time{})
+		require.EqualError(t, err, "the filter would search more than 40 entries: narrow it by from and to", what)
+		require.Equal(t, errs.Unprocessable, errs.As(err).Kind, what)
+		got, err := read(to)
+		require.NoError(t, err, what)
+		require.Equal(t, []string{"1.00"}, got, what)
+	}
+	for l, err := range ledger.Lines(b.ctx, b.Pool, b.account, ledger.Filter{Status: ledger.Reversed}, limit) {
+		t.Fatal("an index finds that there is none", l, err)
+	}
+}

@@ -239,7 +239,8 @@ func SumPayments(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentF
 }
 
 // EachPayment reads all payments that [Payments] lists, in its order and in one statement. If there
-// are more than limit, it returns a refusal that says so.
+// are more than limit, or the filter would look for them among more than [ScanPerLine] times as
+// many, it returns a refusal that says so.
 func EachPayment(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentFilter, limit int, each func(Payment) error) error {
 	lines := f.ofAccount(page.Sort{})
 	if err := lines.check(); err != nil {
@@ -253,8 +254,15 @@ func EachPayment(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentF
 		if err != nil {
 			return err
 		}
+		if err := lines.bounded(ctx, q, f.AccountID, begin, end, limit); err != nil {
+			return err
+		}
 		args["begin"], args["end"] = begin, end
 		sql = paymentSQL + ofAccountSQL + paymentEnds + ofAccountOrder
+	} else if last, err := f.lastLookedAt(ctx, q, tenantCutSQL, args, limit*ScanPerLine); err != nil {
+		return err
+	} else if !last.IsZero() {
+		return errWide(limit * ScanPerLine)
 	}
 	rows := pg.Rows(ctx, q, sql, args)
 	defer rows.Close()

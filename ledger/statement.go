@@ -174,7 +174,8 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 
 // Lines reads all lines that the filter lets through, oldest first, in one statement and so as of
 // one moment; nothing is read before the sequence is iterated. If there are more than limit, it
-// returns a refusal that says so; [ErrDirection] and [ErrStatus].
+// returns a refusal that says so, as if it had to look for them among more than [ScanPerLine] times
+// as many; [ErrDirection] and [ErrStatus].
 func Lines(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, limit int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		if err := eachLine(ctx, q, account, f, limit, func(l Line) bool { return yield(l, nil) }); err != nil {
@@ -189,6 +190,9 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 	}
 	begin, end, err := f.span(ctx, q, account)
 	if err != nil {
+		return err
+	}
+	if err := f.bounded(ctx, q, account, begin, end, limit); err != nil {
 		return err
 	}
 	long := errs.New(errs.Unprocessable, fmt.Sprintf("the statement has more than %d lines: narrow it by from and to", limit))
