@@ -16,6 +16,7 @@ CREATE TABLE transfers (
     bank_name        text NOT NULL DEFAULT '',
     account_number   text NOT NULL CHECK (account_number ~ '^[0-9]{10}$'),
     account_name     text NOT NULL DEFAULT '',
+    expected_name    text NOT NULL DEFAULT '',
     narration        text NOT NULL DEFAULT '',
     attempt_count    integer NOT NULL DEFAULT 0,
     ask_count        integer NOT NULL DEFAULT 0,
@@ -79,6 +80,7 @@ COMMENT ON COLUMN transfers.merchant_tx_ref IS
 COMMENT ON COLUMN transfers.waiting IS 'not submitted yet, and not ended; for its index';
 COMMENT ON COLUMN transfers.bank_name IS 'as the bank''s list named it when the transfer was accepted; empty if the list could not be read';
 COMMENT ON COLUMN transfers.account_name IS 'the holder, as the bank named it before the first submission';
+COMMENT ON COLUMN transfers.expected_name IS 'the holder that the settlement names, without case and punctuation: the bank must name it before the first submission; empty: any';
 COMMENT ON COLUMN transfers.attempt_count IS 'submissions to the bank; counted before each call, so that one cut off counts too';
 COMMENT ON COLUMN transfers.ask_count IS 'questions to the bank since the last submission, or since the end, that were asked at their time';
 COMMENT ON COLUMN transfers.unknown_count IS 'those of them that the bank answered with "not known"';
@@ -177,8 +179,8 @@ END $$;
 
 CREATE TRIGGER transfers_refund AFTER INSERT ON transfers FOR EACH ROW WHEN (NEW.refund_of IS NOT NULL) EXECUTE FUNCTION transfer_refunds();
 CREATE TRIGGER transfers_refund_fixed AFTER UPDATE ON transfers FOR EACH ROW
-    WHEN ((OLD.refund_of, OLD.refund_name, OLD.approvals_needed, OLD.made_by, OLD.approval_hook)
-        IS DISTINCT FROM (NEW.refund_of, NEW.refund_name, NEW.approvals_needed, NEW.made_by, NEW.approval_hook))
+    WHEN ((OLD.refund_of, OLD.refund_name, OLD.expected_name, OLD.approvals_needed, OLD.made_by, OLD.approval_hook)
+        IS DISTINCT FROM (NEW.refund_of, NEW.refund_name, NEW.expected_name, NEW.approvals_needed, NEW.made_by, NEW.approval_hook))
     EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER transfers_approved AFTER UPDATE ON transfers FOR EACH ROW
     WHEN (NEW.approvals_needed > 0 AND NOT (NEW.adopted AND NOT OLD.adopted)

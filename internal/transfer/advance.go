@@ -39,7 +39,7 @@ const (
 //	answer                pending        processing                      ended
 //	look-up: a holder     submit         -                               -
 //	look-up: refused      failed         -                               -
-//	look-up: another name a refund: failed -                             -
+//	look-up: another name failed         -                               -
 //	its payment is gone   a refund: failed not again                     -
 //	submission: refused   -              the first: failed; else ask     -
 //	submission: duplicate -              acknowledged, ask again         -
@@ -51,7 +51,8 @@ const (
 //	not known             -              see handleUnknown               ask again
 //	any other, or none    look up again  ask again                       ask again
 //
-// A difference waits for a person.
+// Another name is another one than that of the payer who is refunded, or than the one that the
+// settlement or its beneficiary names. A difference waits for a person.
 func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 	begun := time.Now()
 	c, err := s.claims.Do(ctx, id)
@@ -78,7 +79,8 @@ func (s *Service) Advance(ctx context.Context, id uuid.UUID) error {
 }
 
 // submitFirst names the holder of the destination and makes the first submission. A destination
-// that definitely does not exist ends the transfer before anything was submitted.
+// that definitely does not exist, or whose holder is another one than was expected, ends the
+// transfer before anything was submitted.
 func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 	failpoint.At("transfer/before-lookup")
 	asking, span := trace.Step(ctx, "look up the holder")
@@ -98,6 +100,9 @@ func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 	}
 	if st.refundName != nil && !sameHolder(*st.refundName, h.AccountName) {
 		return s.conclude(ctx, st, otherHolder)
+	}
+	if st.ExpectedName != "" && foldName(h.AccountName) != st.ExpectedName {
+		return s.conclude(ctx, st, otherName)
 	}
 	switch is, err := s.atBank(ctx, st); {
 	case err != nil:

@@ -116,6 +116,67 @@ func TestABeneficiarysHolderMustBeTheSame(t *testing.T) {
 	require.Equal(t, "AMINA BELLO", now.AccountName, "saving it again does not give it another name")
 }
 
+// The holder that a settlement names, itself or by its beneficiary, is compared once more before
+// it is submitted, as it may have waited for long: if the bank names another one by then, it fails.
+// One that names nobody goes to whoever has the account.
+func TestTheHolderMustBeTheSameWhenItIsPaid(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	saved := b.save("0123456789", "")
+	named := order("10.00")
+	named.AccountName = "amina, Bello"
+	later := b.service(func(o *transfer.Options) { o.Bank = renaming{b.client} })
+	for name, o := range map[string]transfer.Order{"accountName": named, "beneficiary": to(saved, "10.00")} {
+		s, err := b.svc.Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
+		require.NoError(t, err, name)
+		require.NoError(t, later.Advance(b.ctx, s.TransferID), "%s: it has ended", name)
+		p := b.get(accepted(t, s).MerchantTxRef)
+		require.Equal(t, transfer.Failed, p.Status, name)
+		require.Equal(t, "the bank names another holder of the destination account than was expected", *p.FailureReason, name)
+		require.Zero(t, p.AttemptCount, name)
+	}
+	b.paid()
+	p := b.settle("10.00")
+	_ = later.Advance(b.ctx, p.ID) // its status counts
+	require.Equal(t, transfer.Success, b.get(p.MerchantTxRef).Status)
+	require.Equal(t, "NGOZI EZE", *b.get(p.MerchantTxRef).AccountName)
+}
+
+// naming is a bank that names one holder of all accounts.
+type naming struct {
+	provider.Bank
+	name string
+}
+
+func (n naming) Lookup(_ context.Context, _, number string) (provider.Holder, error) {
+	return provider.Holder{AccountNumber: number, AccountName: n.name}, nil
+}
+
+// What agrees when the order is accepted agrees when it is paid, if the bank's answer is the same;
+// and a name without a letter is nobody's.
+func TestHoldersAgreeTwice(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	for bank, name := range map[string]string{
+		"ADEBÁYỌ̀ ỌLÁTÚNJÍ":        "adebáyọ̀ Ọlátúnjí",
+		" N'GOZI  EZE-OKE (MRS.) ": "n gozi eze oke mrs",
+		"Groß & Söhne\t\ufffd LTD": "GROß, SÖHNE LTD",
+		"3RD MAINLAND ǅURO":        "3rd mainland ǆuro",
+	} {
+		svc := b.service(func(o *transfer.Options) { o.Bank = naming{b.client, bank} })
+		o := order("1.00")
+		o.AccountName = name
+		s, err := svc.Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
+		require.NoError(t, err, name)
+		_ = svc.Advance(b.ctx, s.TransferID) // its status counts
+		require.Equal(t, 1, b.get(accepted(t, s).MerchantTxRef).AttemptCount, name)
+	}
+	o := order("1.00")
+	o.AccountName = "-"
+	_, err := b.service(func(o *transfer.Options) { o.Bank = naming{b.client, "***"} }).Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
+	require.ErrorIs(t, err, transfer.ErrNameMismatch)
+}
+
 // What is wrong, and what the bank does not answer for, is not saved, and nothing of it is logged.
 func TestNothingIsSavedWithoutAName(t *testing.T) {
 	b := setup(t)

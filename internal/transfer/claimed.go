@@ -27,6 +27,7 @@ type claimed struct {
 	BankCode      string
 	AccountNumber string
 	AccountName   string `pg:"holder"`
+	ExpectedName  string // the holder that the settlement names, as foldName writes it; empty: any
 	Narration     string
 	SenderName    string
 	Attempts      int
@@ -85,7 +86,7 @@ func (st *claimed) item(due time.Time) work.Item {
 
 // claimedSQL reads transfers. A pending one counts as covered if the confirmed money of its account
 // covers all debits of the account ([ledger.Available]); otherwise [Service.cover] decides.
-var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.narration, coalesce(n.name, 'Ajo'),
+var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.expected_name, t.narration, coalesce(n.name, 'Ajo'),
 		t.attempt_count, CASE t.status WHEN 'pending' THEN coalesce(t.approved_at, t.created_at) WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END, t.created_at,
 		t.ask_count, t.unknown_count, t.traceparent, coalesce(cardinality(n.webhook_events) > 0 OR n.webhook_endpoints > 0 OR n.event_log, false) OR coalesce(n.listening_until > $2, false),
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
@@ -102,7 +103,7 @@ var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.s
 func (s *Service) read(ctx context.Context, tx pg.Tx, now time.Time, ids ...uuid.UUID) ([]*claimed, error) {
 	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (*claimed, error) {
 		var c claimed
-		err := r.Scan(&c.ID, &c.TenantID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.Narration, &c.SenderName,
+		err := r.Scan(&c.ID, &c.TenantID, &c.AccountID, &c.Ref, &c.Status, &c.Amount, &c.BankCode, &c.AccountNumber, &c.AccountName, &c.ExpectedName, &c.Narration, &c.SenderName,
 			&c.Attempts, &c.Since, &c.CreatedAt, &c.Asks, &c.Unknown, &c.Traceparent, &c.Listened,
 			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.Recalls,
 			&c.known.Fee, &c.known.VAT, &c.known.StampDuty, &c.booked.fee, &c.booked.taxes, &c.booked.count,

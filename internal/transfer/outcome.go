@@ -45,6 +45,7 @@ const (
 	reasonCancelled   = "the transfer was cancelled before it was sent to the bank"
 	reasonResolvedNot = "the bank did not pay the transfer"
 	reasonOtherHolder = "the bank names another holder of the account that the payment came from"
+	reasonOtherName   = "the bank names another holder of the destination account than was expected"
 	reasonRejected    = "the transfer was rejected by a member"
 	reasonNotApproved = "the transfer was not approved in 24 hours"
 	reasonFeeBack     = "the bank gave its fee back"
@@ -57,6 +58,7 @@ var (
 	notPaid      = outcome{event: EventReject, by: byBank, why: "the bank says that it failed", reason: reasonFailed}
 	givenBack    = outcome{event: EventRefund, by: byBank, why: "the bank gave it back", reason: reasonReturned}
 	otherHolder  = outcome{event: EventReject, by: byBank, why: "the bank names another holder than its record of the payment", reason: reasonOtherHolder}
+	otherName    = outcome{event: EventReject, by: byBank, why: "the bank names another holder than the settlement", reason: reasonOtherName}
 	takenBack    = outcome{event: EventReject, by: byBooks, why: "the bank has taken back the payment that it refunds", reason: reasonTakenBack}
 	notApproved  = outcome{event: EventReject, by: byTenant, why: "it was not approved in time", reason: reasonNotApproved}
 	neverCovered = outcome{event: EventReject, by: byBooks, why: "the money that it pays out proved false", reason: reasonNotCovered}

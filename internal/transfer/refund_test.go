@@ -536,7 +536,7 @@ func TestRefundsAreGuarded(t *testing.T) {
 		_, err := b.Pool.Exec(b.ctx, insert, p.ID, c.amount, c.of)
 		require.True(t, pg.IsData(err), "%v: %v", c, err)
 	}
-	for _, set := range []string{"refund_of = '" + elsewhere.String() + "'", "refund_of = NULL, refund_name = NULL", "refund_name = 'THIEF'"} {
+	for _, set := range []string{"refund_of = '" + elsewhere.String() + "'", "refund_of = NULL, refund_name = NULL", "refund_name = 'THIEF'", "expected_name = 'THIEF'"} {
 		_, err := b.Pool.Exec(b.ctx, `UPDATE transfers SET `+set+` WHERE id = $1`, p.ID)
 		require.Error(t, err, set)
 	}

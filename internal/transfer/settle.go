@@ -32,10 +32,13 @@ type Order struct {
 	Amount        string // decimal naira, as the client wrote it
 	BankCode      string
 	AccountNumber string
-	AccountName   string // optional: the request is refused if the bank names another holder
-	Beneficiary   string // the id of a beneficiary, in place of bank code and account number
-	Narration     string
-	Maker         Maker
+	// optional: if the bank names another holder, the request is refused, and a transfer that is
+	// about to be submitted fails
+	AccountName string
+	// the id of a beneficiary, in place of bank code and account number
+	Beneficiary string
+	Narration   string
+	Maker       Maker
 }
 
 // Maker is who asks for a transfer, decides about one, or saves a beneficiary. If Member is empty,
@@ -167,13 +170,15 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 	return settled, err
 }
 
-// matchName compares the name that the tenant expects with the one the bank gives.
+// matchName compares the name that the tenant expects with the one the bank gives. It is compared
+// like this again before the first submission ([Service.submitFirst]). A name without a letter or
+// digit matches nobody's.
 func (s *Service) matchName(ctx context.Context, o Order) error {
 	h, err := s.Lookup(ctx, o.BankCode, o.AccountNumber)
 	if err != nil {
 		return err
 	}
-	if foldName(h.AccountName) != foldName(o.AccountName) {
+	if name := foldName(o.AccountName); name == "" || foldName(h.AccountName) != name {
 		return ErrNameMismatch
 	}
 	return nil

@@ -130,6 +130,9 @@ type Transfer struct {
 	BankName      *string       `json:"bankName" pg:"bank_name"`
 	Narration     string        `json:"narration" pg:"narration"`
 	PaidAmount    *money.Amount `json:"paidAmount"`
+	// the holder that the bank must name before the first submission, as foldName writes it; empty:
+	// any
+	ExpectedName string `json:"-" pg:"expected_name"`
 	// An addition: the entry of the payment that it refunds, and the sender's name
 	RefundOf   *uuid.UUID `json:"refundOf" pg:"refund_of"`
 	RefundName *string    `json:"-" pg:"refund_name"`
