@@ -64,6 +64,24 @@ func TestWhyATransferFailed(t *testing.T) {
 	})
 }
 
+// A bank that does not let us see who holds an account has not said that there is none: nothing
+// fails, and the bank is asked again.
+func TestANameThatMayNotBeSeen(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	p := b.settle("100.00")
+	for _, code := range []string{"05", "403"} {
+		b.bank.Faults.Set(with(names(fakebank.Refuse, 0), func(r *fakebank.Rule) { r.Code = code }))
+		_, err := b.svc.Lookup(b.ctx, "058", "0123456789")
+		require.ErrorIs(t, err, transfer.ErrBank, code)
+		b.untilDue(p)
+		b.step(p)
+		require.Equal(t, transfer.Pending, b.get(p.MerchantTxRef).Status, code)
+	}
+	b.bank.Faults.Clear()
+	require.Equal(t, transfer.Success, b.run(p).Status)
+}
+
 // An unknown bank is refused before the debit, by the list that this process keeps; a list that is
 // old, or none at all, refuses nobody.
 func TestAnUnknownBank(t *testing.T) {

@@ -184,17 +184,23 @@ func (a answer) settles() bool {
 // notKnown reports whether the answer to a question about one reference is "not known here (yet)":
 // 404, code 01, or 00 without data, and each of them in the bank's own envelope. A gateway's 404 (a
 // page, a text, an empty body, another JSON) is none, however much it is a 404: it would say so of
-// every reference, and money would be reversed on its word. Nor is a refusal to let us see the
-// record (403, 05).
+// every reference, and money would be reversed on its word. Nor is one that we may not see the
+// record.
 func (a answer) notKnown() bool {
 	switch {
-	case !a.own || !a.settles() || a.status == http.StatusForbidden || a.code == "403" || a.code == "05":
+	case !a.own || !a.settles() || a.hidden():
 		return false
 	case a.status == http.StatusNotFound:
 		return a.verdict() != success
 	default:
 		return a.code == "01" || a.verdict() == bare
 	}
+}
+
+// hidden reports whether the answer to a question is that we may not see what it is about (403,
+// 05), which says nothing of that.
+func (a answer) hidden() bool {
+	return a.status == http.StatusForbidden || a.code == "403" || a.code == "05"
 }
 
 // err is the answer as an [*Error].

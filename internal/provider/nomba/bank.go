@@ -56,8 +56,8 @@ func (c *Client) Banks(ctx context.Context) (banks []provider.BankInfo, err erro
 
 // Lookup names the holder of a destination account. An unknown bank or account (404 in the bank's
 // own envelope, or a documented refusal) is a [*provider.Rejection]; whatever else is not an
-// account with a name is an [*Error]: ask again later. It only reads, so an unanswered call means
-// nothing.
+// account with a name is an [*Error]: ask again later. So is a refusal to let us see the name: that
+// the account does not exist would end payouts. It only reads, so an unanswered call means nothing.
 func (c *Client) Lookup(ctx context.Context, bankCode, accountNumber string) (h provider.Holder, err error) {
 	defer c.observe("lookup", time.Now(), &err)
 	a, err := c.ask(ctx, request{
@@ -69,7 +69,7 @@ func (c *Client) Lookup(ctx context.Context, bankCode, accountNumber string) (h 
 	}
 	switch v := a.verdict(); {
 	case v == success:
-	case v == refused || v == missing || a.own && a.code == "404" && a.settles():
+	case !a.hidden() && (v == refused || v == missing || a.own && a.code == "404" && a.settles()):
 		return h, a.rejection()
 	default:
 		return h, a.err("no holder in the answer")

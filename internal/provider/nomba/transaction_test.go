@@ -326,6 +326,10 @@ func TestLookup(t *testing.T) {
 		"a gateway's 404":    {always(404, `<html>`), "E"},
 		"404 in a 200":       {always(200, `{"code":"404"}`), "R"},
 		"a refusal":          {always(200, `{"code":"02","description":"invalid bank code"}`), "R"},
+		"not permitted":      {always(200, `{"code":"05","description":"Not permitted"}`), "E"},
+		"forbidden":          {always(403, `{"code":"02"}`), "E"},
+		"forbidden, no one":  {always(403, `{"code":"404"}`), "E"},
+		"forbidden in a 200": {always(200, `{"code":"403"}`), "E"},
 		"again, for ever":    {always(200, `{"code":"01"}`), "E"},
 		"the switch is down": {always(503, `{"code":"02"}`), "E"},
 	} {
