@@ -488,6 +488,34 @@ func TestPolicyRefundThatCannotBe(t *testing.T) {
 	}
 }
 
+// A bank that the record names without its code is not known while the banks cannot be listed, or
+// only by an old list: the refund waits. One that a fresh list lacks is none.
+func TestPolicyRefundWaitsForTheBanks(t *testing.T) {
+	b := setupPolicy(t, account.Policy{Under: account.Refund})
+	b.transfers.Banks = transfer.NewBankList(b.client(), nil, b.Clock, b.log.Logger())
+	silent := fakebank.Rule{On: fakebank.OnBanks, Do: fakebank.Fail}
+	b.bank.Faults.Set(silent)
+	id, txn := b.pays("4000.00")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.SenderBankCode = "" })
+	b.toTheEnd(id, 3)
+	require.Contains(t, b.hold(id), "refund 3975.00 ", "it is still to go back")
+	require.Empty(t, b.sent())
+	b.bank.Faults.Clear()
+	b.toTheEnd(id, 5)
+	require.Equal(t, []string{"success 3975.00 058 0123456789 true"}, b.sent())
+
+	b.bank.Faults.Set(silent)
+	b.Clock.Advance(2 * time.Hour)
+	id, txn = b.pays("4000.00")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.SenderBank, x.SenderBankCode = "Young Bank", "" })
+	b.toTheEnd(id, 3)
+	require.Contains(t, b.hold(id), "refund 3975.00 ", "the bank may be younger than the list")
+	b.bank.Faults.Clear()
+	b.toTheEnd(id, 5)
+	require.Contains(t, b.hold(id), "policy 3975.00 not refunded: "+transfer.ErrNoSender.Error())
+	require.Len(t, b.sent(), 1)
+}
+
 // What the tenant releases before it is confirmed is not refunded; of what it refunds by hand, the
 // policy refunds the rest.
 func TestTheTenantDecidesBeforeThePolicy(t *testing.T) {

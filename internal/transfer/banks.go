@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -76,32 +77,49 @@ func (l *BankList) name(ctx context.Context, code string) (name string, known bo
 		}
 	}
 	name, known = l.names[code]
-	return name, known || l.names == nil || now.Sub(l.listed) >= banksFresh+banksAgain
+	return name, known || !l.current(now)
 }
 
-// find returns the bank of a record: by its code if the list has that, else by its name. Known is
-// false if the list has neither. Without any list, a code is taken as it is.
-func (l *BankList) find(ctx context.Context, code, bank string) (found, name string, known bool) {
-	if l == nil {
-		return code, "", code != ""
-	}
-	if code != "" {
-		if name, known = l.name(ctx, code); known {
-			return code, name, true
+// current reports whether this process has a list that is fresh: only such a list shows that there
+// is no such bank. The lock is held.
+func (l *BankList) current(now time.Time) bool {
+	return l.names != nil && now.Sub(l.listed) < banksFresh+banksAgain
+}
+
+// errNoBanks is [ErrNoSender] while a fresh list, which there is not just now, may know the bank.
+var errNoBanks = fmt.Errorf("the bank does not list banks: %w", ErrNoSender)
+
+// find returns the bank of a record: by its code if the list has that, else by its name. Without a
+// fresh list, a code is taken as it is. [ErrNoSender] if the list has neither, [errNoBanks] if it
+// lacks the name and is not fresh.
+func (l *BankList) find(ctx context.Context, code, bank string) (found, name string, err error) {
+	switch {
+	case l == nil && code != "":
+		return code, "", nil
+	case l == nil || code == "" && bank == "":
+		return "", "", ErrNoSender
+	case code != "":
+		if name, known := l.name(ctx, code); known {
+			return code, name, nil
 		}
 	}
 	l.name(ctx, "") // checks the list again when it is time
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	same := 0
 	for c, n := range l.names {
 		if bank != "" && foldName(n) == foldName(bank) {
-			if known {
-				return "", "", false // two banks with one name
-			}
-			found, name, known = c, n, true
+			found, name = c, n
+			same++
 		}
 	}
-	return found, name, known
+	switch {
+	case same == 1:
+		return found, name, nil
+	case bank != "" && !l.current(l.clock.Now()):
+		return "", "", errNoBanks
+	}
+	return "", "", ErrNoSender // or two banks with one name
 }
 
 func (l *BankList) newest(ctx context.Context) (keptBanks, error) {

@@ -52,7 +52,7 @@ func (s *Service) RefundByPolicy(ctx context.Context, payment uuid.UUID) error {
 	case err == nil, errors.Is(err, errHoldEnded):
 		return nil
 	case errors.Is(err, ErrUnconfirmed), errors.Is(err, ErrRecalled), errors.Is(err, ErrTakenBack), errors.Is(err, account.ErrFrozen),
-		errors.Is(err, ledger.ErrInsufficientFunds), errs.As(err) == nil:
+		errors.Is(err, ledger.ErrInsufficientFunds), errors.Is(err, errNoBanks), errs.As(err) == nil:
 		return err
 	}
 	return s.decline(ctx, *held, err)

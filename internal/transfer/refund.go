@@ -189,17 +189,21 @@ func (s *Service) madeBefore(ctx context.Context, q pg.Querier, now time.Time, r
 	return &answer, err
 }
 
-// backTo returns the order that refunds a payment to its sender.
+// backTo returns the order that refunds a payment to its sender. [ErrNoRecord], [ErrNoSender],
+// [errNoBanks].
 func (s *Service) backTo(ctx context.Context, p *refundable) (*request, error) {
 	if !p.Recorded {
 		return nil, ErrNoRecord
 	}
-	r := &request{order: Order{BankCode: p.BankCode, AccountNumber: p.Account, Narration: "Refund"}}
-	var known bool
-	if r.order.BankCode, r.bank, known = s.Banks.find(ctx, p.BankCode, p.BankName); !known {
+	if !accountForm.MatchString(p.Account) || len(identity.Words(p.Name)) == 0 {
 		return nil, ErrNoSender
 	}
-	if !bankCodeForm.MatchString(r.order.BankCode) || !accountForm.MatchString(p.Account) || len(identity.Words(p.Name)) == 0 {
+	r := &request{order: Order{AccountNumber: p.Account, Narration: "Refund"}}
+	var err error
+	if r.order.BankCode, r.bank, err = s.Banks.find(ctx, p.BankCode, p.BankName); err != nil {
+		return nil, err
+	}
+	if !bankCodeForm.MatchString(r.order.BankCode) {
 		return nil, ErrNoSender
 	}
 	return r, nil
