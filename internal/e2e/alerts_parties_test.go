@@ -108,12 +108,12 @@ func TestAlertsOfSlowParties(t *testing.T) {
 
 	a.says(a.api, "AjoNINFailing", "a NIN check gave no answer")
 	require.Equal(t, 3, a.count(`SELECT count(*) FROM customers WHERE kyc_status = 'pending_review'`))
-	in := p.tenant.want(200, "POST", "/auth/login", map[string]string{"email": p.tenant.email, "password": p.tenant.password})
-	p.tenant.session = sessionOf(t, in)
-	require.Contains(t, readRunbook(t)["AjoNINFailing"].codes, "/auth/customers/:id/kyc/approve")
+	waiting := a.follow("AjoNINFailing", "ajo customers review")
 	for _, c := range customers {
-		p.tenant.want(200, "POST", "/auth/customers/"+c+"/kyc/approve", nil)
+		require.Contains(t, waiting, c)
+		a.follow("AjoNINFailing", "ajo customers approve", "<customer>", c)
 	}
+	require.Zero(t, a.count(`SELECT count(*) FROM customers WHERE kyc_status = 'pending_review'`))
 	a.bank.Faults.Clear()
 	a.bank.AddPerson(nin, fakebank.Person{FirstName: "Ada", LastName: "Obi"})
 	a.forget()
