@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"ajo/api"
 	"ajo/internal/config"
 	"ajo/tasks"
 )
@@ -359,5 +360,44 @@ func TestOperationsCommands(t *testing.T) {
 	}
 	for _, n := range regexp.MustCompile(`AJO_[A-Z0-9_]+[A-Z0-9]`).FindAllString(string(text), -1) {
 		require.Contains(t, config.Table(), "`"+n+"`")
+	}
+}
+
+// The alert of slow requests leaves out the routes that wait for others, or hash a password: those
+// that a session uses as well as those of a key, and each that is sent a password.
+func TestSlowRoutesAreAlike(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile(deploy + "prometheus/rules.yaml")
+	require.NoError(t, err)
+	found := regexp.MustCompile(`p99_5m\{route!~"([^"]+)"\}`).FindSubmatch(rules)
+	require.NotNil(t, found)
+	excepted := regexp.MustCompile("^(?:" + string(found[1]) + ")$")
+
+	document := yamlDocs(t, "../api/openapi.yaml")[0]
+	routes := map[string]bool{}
+	for _, r := range api.Routes {
+		routes[r.Path] = true
+	}
+	waiting := 0
+	for path := range routes {
+		if rest, byKey := strings.CutPrefix(path, "/v1/"); byKey && routes["/auth/"+rest] {
+			require.Equal(t, excepted.MatchString(path), excepted.MatchString("/auth/"+rest), rest)
+		}
+		in := regexp.MustCompile(`:(\w+)`).ReplaceAllString(path, "{$1}")
+		schema, _ := at(document, "paths", in, "post", "requestBody", "content", "application/json", "schema", "$ref").(string)
+		fields, _ := at(document, "components", "schemas", filepath.Base(schema), "properties").(map[string]any)
+		for name := range fields {
+			if strings.Contains(strings.ToLower(name), "password") {
+				require.True(t, excepted.MatchString(path), "%s is sent a %s", path, name)
+				waiting++
+			}
+		}
+	}
+	require.Greater(t, waiting, 8)
+	for _, asksTheBank := range []string{"/v1/accounts", "/v1/accounts/:accountRef/settle", "/v1/beneficiaries", "/v1/transfers/banks", "/v1/transfers/lookup"} {
+		require.True(t, routes[asksTheBank] && excepted.MatchString(asksTheBank), asksTheBank)
+	}
+	for _, quick := range []string{"/webhooks/provider", "/auth/me", "/v1/payments", "/auth/accounts/:accountRef/statement"} {
+		require.True(t, routes[quick] && !excepted.MatchString(quick), quick)
 	}
 }
