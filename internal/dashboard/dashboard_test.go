@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"io/fs"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -106,5 +108,36 @@ func TestScopesAndRolesAreOffered(t *testing.T) {
 			}
 		}
 		require.Equal(t, want, named, file)
+	}
+}
+
+// written finds an act that is written into the log of a tenant, by its name.
+var written = regexp.MustCompile(`\.Entry\("([a-z._-]+)",(?:[^;.]|\.[^E]|\.E[^n])*?\)\.Of\(`)
+
+// The page of the audit log names whatever is written into tenants' logs, and so offers to look for
+// it.
+func TestActsAreNamed(t *testing.T) {
+	t.Parallel()
+	body, err := static.ReadFile("static/audit.js")
+	require.NoError(t, err)
+	_, list, found := strings.Cut(string(body), "const acts = {")
+	require.True(t, found)
+	list, _, _ = strings.Cut(list, "\n};")
+	// those whose name is made of parts
+	acts := []string{"freeze.account", "freeze.tenant", "kyc.approve", "customers.activate", "tenant.suspend", "transfer.approve", "transfer.settle", "beneficiary.exempt"}
+	internal := os.DirFS("..")
+	require.NoError(t, fs.WalkDir(internal, ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := fs.ReadFile(internal, path)
+		for _, m := range written.FindAllSubmatch(source, -1) {
+			acts = append(acts, string(m[1]))
+		}
+		return err
+	}))
+	require.Greater(t, len(acts), 45)
+	for _, act := range acts {
+		require.Contains(t, list, "'"+act+"': '")
 	}
 }
