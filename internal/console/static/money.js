@@ -99,7 +99,7 @@ export function transfer({ ref }, _, session) {
     render: (t, reload) => {
       const act = (command, label, more) => acts(session, { command, label, values: { reference: ref }, done: reload, ...more });
       return [card('Payout', facts([
-        ['Status', badge(t.Status)], ['Amount', sum(t.Amount)], ['Sum that left', t.PaidAmount && sum(t.PaidAmount)], ['The bank’s record', t.Difference && [t.DiffersSince ? badge('differs') : 'Resolved', ' ', t.Difference]], ['Next step', t.NextStep], ['Last error', t.LastError], ['Tenant', h('a', { href: to`/tenants/${t.TenantID}` }, t.TenantName)],
+        ['Status', badge(t.Status)], ['Amount', sum(t.Amount)], ['Sum that left', t.PaidAmount && sum(t.PaidAmount)], ['The bank’s record', t.Difference && [t.DiffersSince ? badge('differs') : 'Resolved', ' ', t.Difference]], ['Next step', t.NextStep], ['Last error', t.LastError], ['Tenant', t.TenantName && h('a', { href: to`/tenants/${t.TenantID}` }, t.TenantName)],
         ['From', t.AccountRef], ['To', `${t.AccountName || 'name not asked yet'}, ${t.AccountNumber}, bank ${t.BankCode}`], ['Narration', t.Narration], ['Submissions', String(t.AttemptCount)],
         ['Questions since', String(t.AskCount)], ['Answered “not known”', String(t.UnknownCount)], ['Submitted', time(t.SubmittedAt)], ['Made', time(t.CreatedAt)], ['Acknowledged', time(t.AcknowledgedAt)], ['Ended by', t.EndedBy], ['Failure reason', t.FailureReason], ['Due', time(t.NextAttemptAt)], ['Reference', code(t.MerchantTxRef)],
       ]), h('div', { class: 'actions' },
@@ -111,7 +111,7 @@ export function transfer({ ref }, _, session) {
           { name: 'fee', label: 'Fee', required: true, ...naira }, { name: 'vat', label: 'VAT', ...naira }, { name: 'stamp-duty', label: 'Stamp duty', ...naira },
         ] }))),
       card('Entries', t.Entries?.length ? h('div', { class: 'table' }, table('Entries', [
-        { name: 'Entry', head: true, value: (e) => `${e.Direction} (${e.Kind})` }, { name: 'Amount', number: true, value: (e) => sum(e.Amount) }, { name: 'Status', value: (e) => badge(e.Status) }, { name: 'At', value: (e) => time(e.CreatedAt) },
+        { name: 'Entry', head: true, value: (e) => [e.Direction, e.Kind && ` (${e.Kind.replaceAll('_', ' ')})`, e.ReversalOf && ', a reversal'] }, { name: 'Amount', number: true, value: (e) => sum(e.Amount) }, { name: 'Status', value: (e) => badge(e.Status) }, { name: 'At', value: (e) => time(e.CreatedAt) },
       ], t.Entries)) : dim('None.'))];
     },
   });
@@ -119,6 +119,9 @@ export function transfer({ ref }, _, session) {
 
 // until is how long a freeze stands.
 const until = { name: 'until', label: 'For how long', options: [['', 'Until it is lifted'], ['1h', 'An hour'], ['4h', 'Four hours'], ['24h', 'A day'], ['48h', 'Two days']] };
+
+// suspension reports whether it is no freeze, but a tenant that is suspended.
+const suspension = (f) => f.Scope === 'suspension';
 
 export function freezes(_, query, session) {
   const page = listPage({
@@ -133,8 +136,8 @@ export function freezes(_, query, session) {
     fields: [choice('status', 'Status', 'standing', 'ended')],
     columns: [
       { name: 'Stops', head: true, loose: true, value: (f) => (f.Scope === 'payouts' ? 'ALL payouts' : `${f.Scope} ${f.Subject}`) + (f.Requests ? ', requests too' : '') }, { name: 'Since', value: (f) => time(f.CreatedAt) },
-      { name: 'Until', value: (f) => time(f.Until, 'it is lifted') }, { name: 'Lifted', value: (f) => time(f.LiftedAt) }, { name: 'By', loose: true, value: (f) => f.Actor }, { name: 'Reason', wide: true, value: (f) => f.Reason },
-      { name: 'Lift', value: (f) => (f.LiftedAt ? dim('—') : acts(session, { command: 'freeze lift', label: 'Lift', values: { freeze: f.ID }, text: 'Its payouts go on at once, unless something else stops them too.', done: redraw })) ?? dim('—') },
+      { name: 'Until', value: (f) => time(f.Until, suspension(f) ? 'it is activated' : 'it is lifted') }, { name: 'Lifted', value: (f) => time(f.LiftedAt) }, { name: 'By', loose: true, value: (f) => f.Actor }, { name: 'Reason', wide: true, value: (f) => f.Reason },
+      { name: 'Lift', value: (f) => (suspension(f) ? h('a', { href: to`/tenants/${f.Subject}` }, 'See the tenant') : f.LiftedAt ? dim('—') : acts(session, { command: 'freeze lift', label: 'Lift', values: { freeze: f.ID }, text: 'Its payouts go on at once, unless something else stops them too.', done: redraw })) ?? dim('—') },
     ],
   });
   return page;

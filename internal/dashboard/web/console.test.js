@@ -205,6 +205,7 @@ test('each page in light, dark and on a phone', async () => {
       await v.page.getByRole('heading', { name: title, level: 1, exact: true }).waitFor();
       await settled(v.page);
       assert.equal(await v.page.getByRole('alert').count(), 0, `${path}: ${await v.page.getByRole('alert').allTextContents()}`);
+      assert.doesNotMatch(await v.page.locator('main').textContent(), /undefined|NaN|\[object/, path);
       await looked(v.page, 'console-' + title.toLowerCase().replaceAll(/[^a-z]+/g, '-'), look);
     }
     await go(v.page, '/reviews/' + event);
@@ -225,6 +226,22 @@ test('the big stop, and one tenant: stopped, shown and lifted', async () => {
   await settled(page);
   assert.match(await decided(page, 'Lift'), /^Lift the freeze of payouts:all/);
   await page.getByText('No such freeze.').waitFor();
+  await v.close();
+});
+
+test('a suspended tenant stands among the freezes, and its row leads to what ends that', async () => {
+  const t = await newTenant('Kano Leather');
+  await world.service.tool('tenant', 'suspend', t.email, '--yes', '--reason', 'a fraud report');
+  const v = await desk('gowon');
+  const { page } = v;
+  await go(page, '/freezes');
+  const row = page.getByRole('row', { name: 'a fraud report' });
+  await row.getByText('it is activated').waitFor();
+  assert.equal(await row.getByRole('button').count(), 0, 'there is no freeze to lift');
+  await row.getByRole('link', { name: 'See the tenant' }).click();
+  await page.getByRole('heading', { name: 'Kano Leather' }).waitFor();
+  await decided(page, 'Activate');
+  await page.getByRole('button', { name: 'Suspend…' }).waitFor();
   await v.close();
 });
 
@@ -441,6 +458,11 @@ test('a working day: misdirected, KYC, a stopped payout, a dead letter, a recall
   await go(page, '/transfers/' + other.merchantTxRef);
   await page.locator('dl').getByText('Sum that left').waitFor();
   assert.match(await page.locator('dl').textContent(), /Amount₦250\.00Sum that left₦100\.00/);
+  const entries = () => page.getByRole('region', { name: 'Entries' }).locator('th[role=rowheader]').allTextContents();
+  assert.equal((await entries()).includes('debit'), true, await entries());
+  await go(page, '/transfers/' + merchantTxRef);
+  await page.locator('dl').getByText('Failed', { exact: true }).waitFor();
+  assert.deepEqual((await entries()).sort(), ['credit, a reversal', 'debit']);
 
   service.shop.failing = true;
   try {
