@@ -78,7 +78,11 @@ func TestArchiveCommands(t *testing.T) {
 		require.NoError(t, err)
 		return said
 	}
+	missing := func() *time.Time { // as the console shows it
+		return decode[list[webhook.Delivery]](o, "deliveries", "list", "--limit", "1").ArchivedBefore
+	}
 	require.Empty(t, listed())
+	require.Nil(t, missing())
 	require.Equal(t, []string{deliveries}, state(archive.Due))
 	require.Equal(t, []string{attempts}, state(archive.Waiting))
 	require.Contains(t, o.good("archive", "list", "--state", "waiting"), "1 deliveries that are not archived yet")
@@ -91,6 +95,7 @@ func TestArchiveCommands(t *testing.T) {
 	require.Contains(t, change("run", deliveries), "1 rows are in ")
 	o.lastAudit("archive.run", "partition:"+deliveries, "ticket 4711")
 	require.Contains(t, listed(), "may be archived")
+	require.NotNil(t, missing())
 	require.Contains(t, change("run", attempts), "1 rows are in ")
 	require.Contains(t, change("run", deliveries), "is archived already")
 	require.Equal(t, []string{deliveries, attempts}, state(archive.Archived))

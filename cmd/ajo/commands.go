@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -42,12 +43,15 @@ type listing[T any] struct {
 	whole bool                 // all is printed at once: it has no --limit and no --after
 	read  func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]T, page.Info, error)
 	row   func(T) []field // the columns
+	// what is older than this may be archived, and so was not read; nil: nothing is
+	archivedBefore func() *time.Time
 }
 
 // list is how every list is printed as JSON.
 type list[T any] struct {
-	Items      []T       `json:"items"`
-	Pagination page.Info `json:"pagination"`
+	Items          []T        `json:"items"`
+	Pagination     page.Info  `json:"pagination"`
+	ArchivedBefore *time.Time `json:"archivedBefore,omitempty"` // what is older may be archived, and in no list
 }
 
 // newListCmd makes a list: a page as JSON, or as a table with the cursor of the next page below.
@@ -75,10 +79,12 @@ func newListCmd[T any](t *tool, l listing[T]) *cobra.Command {
 			}
 			out := cmd.OutOrStdout()
 			switch {
-			case asJSON && items == nil:
-				return printJSON(out, list[T]{Items: []T{}, Pagination: info})
 			case asJSON:
-				return printJSON(out, list[T]{Items: items, Pagination: info})
+				shown := list[T]{Items: append([]T{}, items...), Pagination: info} // [] of none
+				if l.archivedBefore != nil {
+					shown.ArchivedBefore = l.archivedBefore()
+				}
+				return printJSON(out, shown)
 			case len(items) == 0:
 				fmt.Fprintln(out, "none")
 				return nil

@@ -23,6 +23,7 @@ func (t *tool) newDeliveriesCmd() *cobra.Command {
 
 func (t *tool) newDeliveriesListCmd() *cobra.Command {
 	var status, event, tenantName string
+	var before *time.Time
 	var cmd *cobra.Command
 	cmd = newListCmd(t, listing[webhook.Delivery]{
 		command: command{
@@ -39,15 +40,15 @@ func (t *tool) newDeliveriesListCmd() *cobra.Command {
 				return nil, page.Info{}, err
 			}
 			all, info, err := tools.Webhooks.List(ctx, webhook.Filter{TenantID: owner, Status: webhook.Status(status), EventType: webhook.Type(event)}, r)
-			if err != nil || info.HasMore {
+			if err != nil {
 				return all, info, err
 			}
-			before, err := tools.Webhooks.ArchivedBefore(ctx)
-			if before != nil {
+			if before, err = tools.Webhooks.ArchivedBefore(ctx); before != nil && !info.HasMore {
 				fmt.Fprintf(cmd.ErrOrStderr(), "Deliveries from before %s may be archived: they are not listed (ajo archive list).\n", stamp(before))
 			}
 			return all, info, err
 		},
+		archivedBefore: func() *time.Time { return before },
 		row: func(d webhook.Delivery) []field {
 			return []field{
 				{"DELIVERY", d.ID.String()},

@@ -5,20 +5,25 @@ import { asked, confirmed } from './dialog.js';
 import { h } from './dom.js';
 import { filters, list } from './table.js';
 import { setQuery } from './route.js';
-import { announce, button, card, empty, pageHead, refreshButton, region } from './ui.js';
+import { announce, button, card, code, empty, pageHead, refreshButton, region, time } from './ui.js';
 
 const dashed = (command) => command.replaceAll(' ', '-');
 
 // reads runs a command that reads, and returns its JSON.
 export const reads = (command, query) => get('/console/api/read/' + dashed(command), query);
 
+// archived says that what is older than a time is in no list.
+const archived = (before) => ['Those from before ', time(before), ' may be archived: they are not listed here (', code('ajo archive list'), ').'];
+
 // listOf shows the list that a command prints, for a query; whole, if the command prints all at once and knows no pages.
 export function listOf(command, { query = {}, none = 'There is none.', whole = false, ...more }) {
   return list({
-    ...more, none: () => empty(none),
+    ...more,
+    above: ({ archivedBefore }) => archivedBefore && h('p', { class: 'dim' }, archived(archivedBefore)),
+    none: ({ archivedBefore }) => empty(none, ...(archivedBefore ? archived(archivedBefore) : [])),
     fetchPage: async ({ after, limit }) => {
-      const { items, pagination } = await reads(command, whole ? query : { ...query, after, limit });
-      return { rows: items, pagination };
+      const { items, pagination, archivedBefore } = await reads(command, whole ? query : { ...query, after, limit });
+      return { rows: items, pagination, archivedBefore };
     },
   });
 }

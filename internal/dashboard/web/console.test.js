@@ -374,6 +374,25 @@ test('work that was not counted to its end is not shown as an exact number', asy
   await v.close();
 });
 
+test('what may be in the archive is not said to be nothing', async () => {
+  const v = await desk('yusuf');
+  const { page } = v;
+  let items = [];
+  await page.route('**/console/api/read/deliveries-list?*', (route) => route.fulfill({ json: {
+    items, pagination: { limit: 50, nextCursor: null, hasMore: false }, archivedBefore: '2026-01-01T00:00:00Z',
+  } }));
+  await go(page, '/deliveries?status=delivered');
+  const note = page.getByText('may be archived');
+  await page.getByText('None.', { exact: true }).waitFor();
+  await note.waitFor();
+  items = [{ ID: '0198c0de-0000-7000-8000-000000000001', EventType: 'payment.received', Status: 'delivered', AttemptCount: 1, CallbackURL: 'https://shop.example/hook', CreatedAt: '2026-11-01T09:00:00Z' }];
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  await page.getByRole('link', { name: 'payment.received' }).waitFor();
+  await note.waitFor();
+  await page.unrouteAll();
+  await v.close();
+});
+
 test('a price is set, and shown', async () => {
   const v = await desk('halima');
   const { page } = v;
