@@ -2,6 +2,7 @@
 
 import { acts, listOf, listPage, reads, showPage } from './desk.js';
 import { h } from './dom.js';
+import { grouped } from './format.js';
 import { sum } from './money.js';
 import { setQuery, to } from './route.js';
 import { filters, table } from './table.js';
@@ -76,6 +77,12 @@ export function reconciliations(_, query, session) {
 const signed = (v) => (v === null || v === undefined ? null : sum(v));
 const spaced = (name) => name.replaceAll(/([A-Z])/g, ' $1').replace(/^./, (c) => c.toUpperCase());
 
+// left says how many exceptions a report counts beside those that it lists.
+function left({ counts, exceptions }) {
+  const more = Object.values(counts).reduce((sum, n) => sum + n, 0) - exceptions.length;
+  return more > 0 && h('p', { class: 'dim' }, `and ${grouped(more)} more`);
+}
+
 export function reconciliation({ id }) {
   return showPage({
     title: 'Reconciliation report', up: { href: '#/reconciliations', name: 'Reconciliation' }, command: 'reconcile show', query: { run: id },
@@ -86,10 +93,10 @@ export function reconciliation({ id }) {
         r.float.explained?.length > 0 && h('div', { class: 'table' }, table('What explains the difference', [
           { name: 'Because', head: true, loose: true, value: (e) => e.what }, { name: 'Reference', loose: true, value: (e) => e.ref || '—' }, { name: 'In the wallet', number: true, value: (e) => sum(e.amount) },
         ], r.float.explained))),
-      card('Exceptions', r.exceptions?.length ? h('div', { class: 'table' }, table('Exceptions', [
+      card('Exceptions', r.exceptions?.length ? [h('div', { class: 'table' }, table('Exceptions', [
         { name: 'Kind', head: true, value: (e) => e.kind }, { name: 'Reference', loose: true, value: (e) => (e.merchantTxRef ? h('a', { href: to`/transfers/${e.merchantTxRef}` }, e.merchantTxRef) : e.providerTxnRef ?? '—') },
-        { name: 'Bank', number: true, value: (e) => sum(e.bankAmount) }, { name: 'At', value: (e) => time(e.at) }, { name: 'Detail', wide: true, value: (e) => e.detail || '—' }, { name: 'Event', value: (e) => (e.eventId ? h('a', { href: to`/events/${e.eventId}` }, 'Event') : '—') },
-      ], r.exceptions)) : dim('None.')),
+        { name: 'Bank', number: true, value: (e) => sum(e.bankAmount) }, { name: 'Books', number: true, value: (e) => sum(e.booksAmount) }, { name: 'At', value: (e) => time(e.at) }, { name: 'Detail', wide: true, value: (e) => e.detail || '—' }, { name: 'Event', value: (e) => (e.eventId ? h('a', { href: to`/events/${e.eventId}` }, 'Event') : '—') },
+      ], r.exceptions)), left(r)] : dim('None.')),
     ],
   });
 }

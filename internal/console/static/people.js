@@ -32,7 +32,7 @@ export function tenant({ id }, _, session) {
       { name: 'One', number: true, value: (x) => limit(x.Tier ? x.Tier.maxDeposit : x.maxTransfer) }, { name: 'Account and day', number: true, value: (x) => limit(x.Tier ? x.Tier.maxDay : x.maxAccountDay) },
       { name: 'Day, or balance', number: true, value: (x) => limit(x.Tier ? x.Tier.maxBalance : x.maxTenantDay) }, { name: 'By', loose: true, value: (x) => x.Actor },
     ], s.Sets)) : dim('None is set.')]);
-  const policy = part('Approval of payouts', 'tenant policy show', ({ Policy: p }) => facts([['Approvals', String(p.approvals)], ['Of a payout above', limit(p.threshold)], ['Of a day above', limit(p.dayThreshold)], ['Hook', p.hook]]));
+  const policy = part('Approval of payouts', 'tenant policy show', ({ Policy: p }) => facts([['Approvals', String(p.approvals)], ['Of a payout above', limit(p.threshold)], ['Of a day above', limit(p.dayThreshold)], ['Hook', p.hook], ['New beneficiaries wait', `${p.beneficiaryWaitHours} hours`], ['Members who may approve', String(p.approvers)], ['Warning', p.warning]]));
   const keys = listOf('tenant keys', { query: { tenant: id }, caption: 'API keys', noun: 'key', nouns: 'keys', columns: [
     { name: 'Key', head: true, value: (k) => k.name || 'Main key' }, { name: 'Ends with', value: (k) => code(k.suffix) }, { name: 'Status', value: (k) => badge(k.status) }, { name: 'Last used', value: (k) => time(k.lastUsedAt) },
     { name: 'Revoke', value: (k) => (k.main || k.revokedAt ? dim('—') : acts(session, { command: 'tenant revoke-key', label: 'Revoke', kind: 'danger', values: { tenant: id, key: k.id }, text: `The key ${k.name} no longer works.`, done: () => keys.reload() })) ?? dim('—') },

@@ -259,6 +259,15 @@ test('a tenant is found by name, suspended and activated', async () => {
   await page.getByRole('button', { name: 'Suspend…' }).waitFor();
   await decided(page, 'Limit payouts', (d) => d.getByLabel('One payout').fill('500.00'));
   await page.getByRole('region', { name: 'Limits' }).getByText('₦500.00').waitFor();
+  await decided(page, 'Approval of payouts', async (d) => {
+    await d.getByLabel('Members who must approve').fill('2');
+    await d.getByLabel('Of a payout above').fill('500.00');
+    await d.getByLabel('New beneficiaries wait, in hours').fill('24');
+  });
+  const policy = page.getByRole('region', { name: 'Approval of payouts' });
+  await policy.getByText('24 hours').waitFor();
+  await policy.getByText('payouts that need approval will fail: approvals is 2').waitFor();
+  assert.match(await policy.textContent(), /Members who may approve1/);
   await v.close();
 });
 
@@ -509,7 +518,8 @@ test('a working day: misdirected, KYC, a stopped payout, a dead letter, a recall
   }
   // sums of the float are of a time, and of what explains their difference
   await page.route('**/console/api/read/reconcile-show?*', (route) => route.fulfill({ json: {
-    id: paid.TransactionGroupID, kind: 'manual', from: '2026-11-01T00:00:00Z', to: '2026-11-02T00:00:00Z', startedAt: '2026-11-02T00:00:00Z', finishedAt: '2026-11-02T00:00:01Z', young: 0, exceptions: [],
+    id: paid.TransactionGroupID, kind: 'manual', from: '2026-11-01T00:00:00Z', to: '2026-11-02T00:00:00Z', startedAt: '2026-11-02T00:00:00Z', finishedAt: '2026-11-02T00:00:01Z', young: 0,
+    counts: { payout_differs: 1200, missing_event: 1 }, exceptions: [{ kind: 'payout_differs', merchantTxRef: 'AJO1', detail: 'another sum', bankAmount: '5.00', booksAmount: '7.00' }],
     float: { comparable: true, at: '2026-10-31T09:00:00Z', wallet: '5000.00', unexplained: '-0.01', explained: [{ what: 'payout_differs: another sum', ref: 'AJO1', amount: '-150.00' }] },
   } }));
   await go(page, '/reconciliations/' + paid.TransactionGroupID);
@@ -517,6 +527,9 @@ test('a working day: misdirected, KYC, a stopped payout, a dead letter, a recall
   await float.getByText('Wallet', { exact: true }).waitFor();
   const shown = (await float.textContent()).replace(/\s+/g, ' ');
   for (const part of ['As of31 Oct 2026, 10:00', 'Wallet₦5,000.00', 'Unexplained-₦0.01', 'payout_differs: another sum', '-₦150.00']) assert.ok(shown.includes(part), `${part}: ${shown}`);
+  const exceptions = page.getByRole('region', { name: 'Exceptions' });
+  await exceptions.getByText('and 1,200 more').waitFor();
+  assert.deepEqual(await exceptions.locator('td.number').allTextContents(), ['₦5.00', '₦7.00']);
   await go(page, '/audit');
   for (const action of ['recalls.keep', 'deliveries.replay', 'transfers.cancel', 'customers.approve', 'events.assign']) {
     await page.getByRole('row', { name: action }).first().getByText('console:ife').waitFor();
