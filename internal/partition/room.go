@@ -17,7 +17,7 @@ const roomSQL = `
 		current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint
 	FROM (SELECT i.inhparent::regclass::text AS name, count(DISTINCT i.inhrelid) AS parts, count(DISTINCT i.inhrelid) + count(x.indexrelid) AS locks
 		FROM pg_inherits i LEFT JOIN pg_index x ON x.indrelid = i.inhrelid WHERE i.inhparent = ANY($1::regclass[]) GROUP BY 1) t
-	ORDER BY t.locks DESC LIMIT 1`
+	ORDER BY t.locks DESC, t.name LIMIT 1`
 
 // Crowded says what to do if there are so many partitions that statements may soon find no room for
 // their locks; empty: there is room. A statement that looks ids up in a partitioned table locks all
