@@ -179,11 +179,17 @@ func idAt(t time.Time) uuid.UUID {
 	return id
 }
 
-// paidBack is, as SQL, the condition that a misdirected event e was paid back to its sender as a
-// whole, or is on its way there: it waits for nobody, and is listed as misdirected all the same.
-const paidBack = `EXISTS (SELECT FROM ledger_entries l JOIN transfers t ON t.refund_of = ANY(ARRAY[l.id])
-				WHERE l.transaction_group_id = ANY(ARRAY[` + suspenseGroup + `]) AND l.direction = 'credit' AND t.status NOT IN ('failed', 'refunded')
-				HAVING sum(coalesce(t.paid_amount, t.amount)) >= max(l.amount))`
+// paidBack is, as SQL, how many misdirected payments were paid back to their senders as a whole, or
+// are on their way there: they wait for nobody, and are listed as misdirected all the same. It
+// begins with the refunds out of suspense: a person makes each of them, while misdirected payments
+// come by themselves, and stay misdirected for ever. A payment may have been assigned before its
+// refund was adopted.
+var paidBack = `(SELECT count(*) FROM (
+				SELECT FROM transfers t JOIN ledger_entries l ON l.id = ANY(ARRAY[t.refund_of])
+				WHERE t.account_id = '` + ledger.Suspense.ID().String() + `' AND t.refund_of IS NOT NULL AND t.status NOT IN ('failed', 'refunded')
+				GROUP BY l.id, l.amount, l.provider_txn_ref, l.transaction_group_id HAVING sum(coalesce(t.paid_amount, t.amount)) >= l.amount
+					AND EXISTS (SELECT FROM event_keys k JOIN inbound_events e ON e.id = ANY(ARRAY[k.event_id])
+						WHERE k.transaction = ANY(ARRAY[event_key(nullif(l.provider_txn_ref, ''))]) AND e.misdirected AND ` + suspenseGroup + ` = l.transaction_group_id)) b)`
 
 func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 	var provisional, unposted, pending, processing, recall, freeze *time.Time
@@ -195,7 +201,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 				AND e.status = 'processed' AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status`+ledger.RecallStands+`)) c
 			LEFT JOIN (SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND review_to_seq IS NULL AND direction = 'credit') r ON true
 			LEFT JOIN (SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'ingest') u ON true
-			LEFT JOIN (SELECT count(*) AS n FROM inbound_events e WHERE e.misdirected AND NOT `+paidBack+`) m ON true
+			LEFT JOIN (SELECT count(*) - `+paidBack+` AS n FROM inbound_events e WHERE e.misdirected) m ON true
 			LEFT JOIN (SELECT count(*) AS n, min(coalesce(approved_at, created_at)) AS oldest FROM transfers WHERE waiting AND (approvals_needed = 0 OR approved_at IS NOT NULL)) p ON true
 			LEFT JOIN (SELECT count(*) AS n, min(t.submitted_at) AS oldest FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status = 'processing') q ON true
 			LEFT JOIN (SELECT count(*) AS n FROM transfers WHERE differs_since IS NOT NULL) x ON true

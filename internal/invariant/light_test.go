@@ -2,6 +2,8 @@ package invariant_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,4 +60,29 @@ func TestLightReadsSlowSumsRarely(t *testing.T) {
 	s := light(&slow)
 	require.Zero(t, s.NegativeBalances)
 	require.Zero(t, s.ProvisionalCount)
+}
+
+// Misdirected payments become more each day, and a person makes the refunds of them: what was paid
+// back is found by its refunds, and nothing is asked of each misdirected payment.
+func TestLightOfManyMisdirectedPayments(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+	_, err := w.giveBack(stray)
+	require.NoError(t, err)
+	const many = 2000
+	w.ExecUnguarded(`
+		INSERT INTO inbound_events (id, source, signature_valid, authentic, request_id, provider_txn_ref, event_type, status, category, digest, received_at)
+		SELECT gen_random_uuid(), 'webhook', true, true, 'R-' || n, 'T-' || n, 'payment_success', 'failed', 'misdirected', decode(repeat('00', 16), 'hex'), now()
+		FROM generate_series(1, $1::int) n`, many)
+	w.KeyEvents()
+	w.Exec(`ANALYZE inbound_events, event_keys`)
+	pool, asked := w.Recorded()
+	state, err := invariant.Light(w.ctx, pool, w.Clock.Now())
+	require.NoError(t, err)
+	require.Equal(t, int64(many), state.MisdirectedCount)
+	statements := slices.DeleteFunc(asked(), func(s testenv.Statement) bool { return !strings.Contains(s.SQL, "misdirected") })
+	require.Len(t, statements, 1)
+	_, plan := w.MostRows(statements[0])
+	require.NotRegexp(t, `loops=[1-9]\d{2}`, plan)
 }

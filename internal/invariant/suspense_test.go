@@ -78,6 +78,21 @@ func (w *world) transferOf(ref string) (id uuid.UUID) {
 	return testenv.Value[uuid.UUID](w.Env, `SELECT id FROM transfers WHERE merchant_tx_ref = $1`, ref)
 }
 
+// adoptReturn adopts the refund of a misdirected payment that only the bank has, as after a
+// restore.
+func (w *world) adoptReturn(txn string) (ref string) {
+	w.T.Helper()
+	suspense := ledger.Suspense.ID()
+	sum := sha256.Sum256([]byte(txn))
+	ref = "AJR" + hex.EncodeToString(suspense[8:]) + hex.EncodeToString(sum[:4]) + "00000001"
+	_, err := testenv.BankClient(w.T, w.bank, w.Clock).Pay(w.ctx, provider.NewPayout{
+		Ref: ref, Amount: money.Must("4975.00"), BankCode: "035", AccountNumber: "0123456789", AccountName: "BOLA OJO", SenderName: "Ajo", Narration: "Refund",
+	})
+	require.NoError(w.T, err)
+	require.NoError(w.T, w.transfers.Adopt(w.ctx, ref, uuid.Nil, returned))
+	return ref
+}
+
 // returned checks by which refund a misdirected payment goes back, and that it waits for a person
 // if there is none.
 func (w *world) returned(event uuid.UUID, by string) {
@@ -315,19 +330,26 @@ func TestReturnedMoneyIsAdopted(t *testing.T) {
 	w := setup(t)
 	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
 	txn := testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`)
-	suspense := ledger.Suspense.ID()
-	sum := sha256.Sum256([]byte(txn))
-	ref := "AJR" + hex.EncodeToString(suspense[8:]) + hex.EncodeToString(sum[:4]) + "00000001"
-	_, err := testenv.BankClient(t, w.bank, w.Clock).Pay(w.ctx, provider.NewPayout{
-		Ref: ref, Amount: money.Must("4975.00"), BankCode: "035", AccountNumber: "0123456789", AccountName: "BOLA OJO", SenderName: "Ajo", Narration: "Refund",
-	})
-	require.NoError(t, err)
-	require.NoError(t, w.transfers.Adopt(w.ctx, ref, uuid.Nil, returned))
+	ref := w.adoptReturn(txn)
 	require.Equal(t, "0.00", w.inSuspense())
-	_, err = w.giveBack(stray)
+	_, err := w.giveBack(stray)
 	require.ErrorIs(t, err, payment.ErrRefunding)
 	_, err = w.payments.Assign(w.ctx, stray, payment.Destination{AccountID: w.account}, returned)
 	require.ErrorIs(t, err, payment.ErrRefunding)
 	w.advance(w.transferOf(ref), transfer.Success)
 	require.Empty(t, w.verify())
+}
+
+// A payment that was assigned before its refund was adopted waits for nobody, and does not make
+// those that wait fewer.
+func TestReturnedMoneyIsAdoptedAfterAnAssignment(t *testing.T) {
+	w := setup(t)
+	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+	txn := testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`)
+	_, err := w.payments.Assign(w.ctx, stray, payment.Destination{AccountID: w.account}, returned)
+	require.NoError(t, err)
+	w.adoptReturn(txn)
+	state, err := invariant.Light(w.ctx, w.Pool, w.Clock.Now())
+	require.NoError(t, err)
+	require.Zero(t, state.MisdirectedCount)
 }
