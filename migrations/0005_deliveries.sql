@@ -119,3 +119,4 @@ COMMENT ON TABLE listen_events IS
 COMMENT ON COLUMN listen_events.seq IS
     'for one tenant in the order of commits: whoever writes holds a lock of the tenant''s until then; ids and times are made before the commit, so a reader that went by them would miss late commits';
 COMMENT ON COLUMN listen_events.id IS 'the webhook-id of the event';
+COMMENT ON COLUMN listen_events.created_at IS 'when it came into the feed, which may be long after it happened';

@@ -358,7 +358,7 @@ func (s *Service) writeCredits(ctx context.Context, tx pg.Tx, now time.Time, eve
 	if err := ledger.PostMovements(ctx, tx, now, suspense); err != nil {
 		return err
 	}
-	return webhook.AppendFeed(ctx, tx, deliveries)
+	return webhook.AppendFeed(ctx, tx, now, deliveries)
 }
 
 // readPrices reads the platform's prices for payments to tenants that have one.

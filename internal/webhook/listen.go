@@ -22,8 +22,8 @@ const (
 type FeedEvent struct {
 	ID        uuid.UUID `json:"id"` // its webhook-id, the same each time that it is sent
 	EventType Type      `json:"eventType"`
-	CreatedAt time.Time `json:"createdAt"`
-	Body      string    `json:"body"` // the JSON of its delivery
+	CreatedAt time.Time `json:"createdAt"` // when it came into the feed
+	Body      string    `json:"body"`      // the JSON of its delivery
 }
 
 // Listens reports whether a tenant whose row has that listening_until listens at the time now.
@@ -35,7 +35,7 @@ type feedRow struct {
 	TenantID  uuid.UUID `pg:"tenant_id"`
 	Type      Type      `pg:"event_type"`
 	Body      []byte    `pg:"body"`
-	CreatedAt time.Time `pg:"created_at"`
+	CreatedAt time.Time `pg:"created_at"` // when it came into the feed: it is kept for an hour from then on
 }
 
 var feedSQL = pg.Insert[feedRow]("listen_events", 1) + ` ORDER BY n`
@@ -44,7 +44,7 @@ var feedSQL = pg.Insert[feedRow]("listen_events", 1) + ` ORDER BY n`
 // other tenants' events are left out. It locks each of these feeds, so that their events are
 // numbered in the order of the commits. That is the last lock of the transaction
 // (docs/architecture.md, Lock order).
-func AppendFeed(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
+func AppendFeed(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery) error {
 	var rows []feedRow
 	var tenants []uuid.UUID
 	for i := range events {
@@ -57,7 +57,7 @@ func AppendFeed(ctx context.Context, tx pg.Tx, events []NewDelivery) error {
 			return err
 		}
 		tenants = append(tenants, e.TenantID)
-		rows = append(rows, feedRow{messageID(e.Type, e.TransactionGroupID), e.TenantID, e.Type, body, e.CreatedAt})
+		rows = append(rows, feedRow{messageID(e.Type, e.TransactionGroupID), e.TenantID, e.Type, body, now})
 	}
 	if len(rows) == 0 {
 		return nil

@@ -239,6 +239,20 @@ func TestListeningIsBounded(t *testing.T) {
 	require.Zero(t, count())
 }
 
+// The hour begins when an event comes into the feed: one that waited for longer before, as on the
+// spool while Postgres was away, is not removed unread.
+func TestListeningToALateEvent(t *testing.T) {
+	b := setup(t)
+	_, place := b.hear(b.tenant, "")
+	late := b.of(PaymentReceived, uuid.Must(uuid.NewV7()))
+	late.CreatedAt = b.Clock.Now().Add(-2 * time.Hour)
+	b.publish(late)
+	require.NoError(t, retention.Purge(b.ctx, b.Pool, retention.Keep{}, b.Clock.Now(), 50))
+	heard, _ := b.hear(b.tenant, place)
+	require.Len(t, heard, 1)
+	require.True(t, heard[0].CreatedAt.Equal(b.Clock.Now()))
+}
+
 // An event that is not committed was not shown.
 func TestListeningGoesWithItsTransaction(t *testing.T) {
 	b := setup(t)

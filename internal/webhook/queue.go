@@ -201,5 +201,5 @@ func Publish(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelivery)
 	if err != nil {
 		return nil, err
 	}
-	return ids, AppendFeed(ctx, tx, events)
+	return ids, AppendFeed(ctx, tx, now, events)
 }
