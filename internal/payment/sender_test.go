@@ -65,6 +65,36 @@ func TestSenderIsTheRecords(t *testing.T) {
 	b.books()
 }
 
+// The events of a payment name the payer whom its notice named only while it is provisional, as the
+// statement does: what is confirmed, or taken back after that, has the payer of the bank's record.
+func TestEventsNameTheRecordsSender(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Subscribe(b.tenant, "{payment.confirmed,payment.reversed}")
+	id, txn := b.paidForged()
+	require.Equal(t, time.Duration(-1), b.check(id))
+	body := func(event string) string { return b.Delivered(`event_type = $1`, event)[0].Body }
+	require.Contains(t, body("payment.received"), `"senderName":"CHIDI OKEKE"`, "nobody had asked the bank yet")
+	require.Contains(t, body("payment.confirmed"), `"senderName":"Ada Obi"`)
+	b.taken(txn, "REFUND")
+	b.receive(b.reversal(txn))
+	require.Equal(t, time.Duration(-1), b.check(id))
+	require.Contains(t, body("payment.reversed"), `"senderName":"Ada Obi"`)
+
+	// With its true sum, in another payment's place: the first was never confirmed.
+	id, txn = b.paidForged()
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+	require.Equal(t, time.Duration(-1), b.check(id))
+	c, err := b.svc.Correct(b.ctx, id, payment.Correction{Amount: money.Must("5000.00"), Fee: money.Must("10.00")}, byHand)
+	require.NoError(t, err)
+	of := func(event string, id uuid.UUID) string {
+		return b.Delivered(`event_type = $1 AND transaction_group_id = $2`, event, id)[0].Body
+	}
+	require.Contains(t, of("payment.reversed", id), `"senderName":"CHIDI OKEKE"`)
+	require.Contains(t, of("payment.confirmed", c.Replacement), `"senderName":"Ada Obi"`)
+	b.books()
+}
+
 // Payments that the bank's list confirms have its sender as well.
 func TestSenderComesWithTheList(t *testing.T) {
 	t.Parallel()
