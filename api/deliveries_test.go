@@ -313,7 +313,7 @@ func TestReplaySince(t *testing.T) {
 	m, _ := w.funded("5000.00")
 	w.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, attempt_count, last_error, created_at)
 		VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com/cb', '{}', 'dead_letter', 6, 'HTTP 500', $4)`,
-		uuid.Must(uuid.NewV7()), m.id, w.accountID(m, "shop-1"), w.Clock.Now())
+		partition.Floor(w.Clock.Now()), m.id, w.accountID(m, "shop-1"), w.Clock.Now())
 	since := func(at time.Duration) string { return `{"since":"` + w.Clock.Now().Add(at).Format(time.RFC3339) + `"}` }
 	w.ask("POST", "/auth/deliveries/replay", since(time.Second), 200, m.withSession()).has(t, fields{"count": json.Number("0"), "hasMore": false})
 	w.ask("POST", "/auth/deliveries/replay", since(-time.Second), 200, m.withSession()).has(t, fields{"count": json.Number("1"), "hasMore": false})

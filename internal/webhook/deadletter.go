@@ -65,17 +65,24 @@ const (
 // madeBefore is how much older than the time of its event a delivery's id may be: clocks differ.
 const madeBefore = time.Hour
 
-// deadSinceSQL finds the dead letters of a time and later, and locks them. By their ids it leaves
-// out the older ones, of which there may be millions.
+// deadSinceSQL finds the dead letters of a time ($3) and later, and locks them: those that were
+// made then or later, which their ids say ($4), and those of an event since then. The event may be
+// much older than the delivery: a payment is assigned weeks after it came. By their ids ($2) it
+// leaves out the older ones, of which there may be millions.
 const deadSinceSQL = `
-				SELECT id FROM deliveries WHERE tenant_id = $1 AND dead AND id >= $2 AND created_at >= $3 AND ` + endpointStands + ` ORDER BY id LIMIT $4 FOR UPDATE SKIP LOCKED`
+				SELECT id FROM deliveries WHERE tenant_id = $1 AND dead AND id >= $2 AND (created_at >= $3 OR id >= $4) AND ` + endpointStands + ` ORDER BY id LIMIT $5 FOR UPDATE SKIP LOCKED`
 
-// firstSince is the least id that a delivery of a time, or a later one, may have.
-func firstSince(since time.Time) uuid.UUID {
-	if since = since.Add(-madeBefore); since.Unix() <= 0 {
+// deadSince are the arguments of deadSinceSQL.
+func deadSince(tenant uuid.UUID, since time.Time) []any {
+	return []any{tenant, firstOf(since.Add(-madeBefore)), since, firstOf(since), resendMax}
+}
+
+// firstOf is the least id of a time, or of all where there were none yet.
+func firstOf(at time.Time) uuid.UUID {
+	if at.Unix() <= 0 {
 		return uuid.Nil
 	}
-	return partition.Floor(since)
+	return partition.Floor(at)
 }
 
 // ReplaySince gives the tenant's dead letters of a time and later a fresh set of attempts, as
@@ -84,9 +91,9 @@ func firstSince(since time.Time) uuid.UUID {
 func (s *Service) ReplaySince(ctx context.Context, tenant uuid.UUID, since time.Time, by audit.By) (n int, more bool, err error) {
 	err = pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
 		ids, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `
-			UPDATE deliveries SET status = $5, replayed_after = attempt_count
-			WHERE id = ANY(ARRAY(`+deadSinceSQL+`)) AND status = ANY($6)
-			RETURNING id`, tenant, firstSince(since), since, resendMax, string(Pending), Transitions.From(EventReplay))
+			UPDATE deliveries SET status = $6, replayed_after = attempt_count
+			WHERE id = ANY(ARRAY(`+deadSinceSQL+`)) AND status = ANY($7)
+			RETURNING id`, append(deadSince(tenant, since), string(Pending), Transitions.From(EventReplay))...)
 		if n, more = len(ids), len(ids) == resendMax; err != nil || n == 0 {
 			return err
 		}

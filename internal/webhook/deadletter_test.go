@@ -197,8 +197,7 @@ func TestDeadLetterOfANetworkError(t *testing.T) {
 // else is; what comes meanwhile is due before most of them. Of two calls at once each is sent once.
 func TestReplaySince(t *testing.T) {
 	b := setup(t)
-	old := b.in(Dead)
-	b.Exec(`UPDATE deliveries SET created_at = $1 WHERE id = $2`, b.Clock.Now().Add(-time.Hour), old)
+	old := b.deadAt(b.Clock.Now().Add(-time.Hour))
 	var want []uuid.UUID
 	for range 30 {
 		want = append(want, b.in(Dead))
@@ -234,6 +233,32 @@ func TestReplaySince(t *testing.T) {
 	require.Equal(t, 30, testenv.Value[int](b.Env, `SELECT sum((detail->>'Count')::int) FROM audit_log WHERE action = 'deliveries.replay_since'`))
 }
 
+// deadAt inserts a dead letter that was made at a time, as was its event.
+func (b *bundle) deadAt(at time.Time) uuid.UUID {
+	b.T.Helper()
+	id := partition.Floor(at)
+	b.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at)
+		VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com', '{}', 'dead_letter', $4)`, id, b.tenant, b.account, at)
+	return id
+}
+
+// What a tenant sends again since a time is what was made since then: also for a payment whose
+// event came long before, as an operator assigned it only now, and where the event's time is the
+// later one, by another clock.
+func TestReplaySinceByWhenItWasMade(t *testing.T) {
+	b := setup(t)
+	since := b.Clock.Now().Add(-24 * time.Hour)
+	assigned, ahead, before := b.deadAt(since), b.deadAt(since.Add(-time.Second)), b.deadAt(since.Add(-time.Minute))
+	b.Exec(`UPDATE deliveries SET created_at = $2 WHERE id = $1`, assigned, since.AddDate(0, 0, -11))
+	b.Exec(`UPDATE deliveries SET created_at = $2 WHERE id = $1`, ahead, since)
+	n, more, err := b.ReplaySince(b.ctx, b.tenant, since, byHand)
+	require.NoError(t, err)
+	require.Equal(t, []any{2, false}, []any{n, more})
+	for id, want := range map[uuid.UUID]Status{assigned: Pending, ahead: Pending, before: Dead} {
+		require.Equal(t, string(want), testenv.Value[string](b.Env, `SELECT status FROM deliveries WHERE id = $1`, id))
+	}
+}
+
 // The dead letters of a day are found without reading all older ones.
 func TestReplaySinceBesideManyOlder(t *testing.T) {
 	b := setup(t)
@@ -245,14 +270,14 @@ func TestReplaySinceBesideManyOlder(t *testing.T) {
 	b.Exec(`ANALYZE deliveries`)
 	want := b.in(Dead)
 	since := now.Add(-24 * time.Hour)
-	most, plan := b.MostRows(testenv.Statement{SQL: deadSinceSQL, Args: []any{b.tenant, firstSince(since), since, resendMax}})
+	most, plan := b.MostRows(testenv.Statement{SQL: deadSinceSQL, Args: deadSince(b.tenant, since)})
 	require.Less(t, most, 100, plan)
 	n, more, err := b.ReplaySince(b.ctx, b.tenant, since, byHand)
 	require.NoError(t, err)
 	require.Equal(t, []any{1, false}, []any{n, more})
 	require.Equal(t, string(Pending), testenv.Value[string](b.Env, `SELECT status FROM deliveries WHERE id = $1`, want))
-	require.Equal(t, uuid.Nil, firstSince(time.Time{}))
-	require.Equal(t, uuid.Nil, firstSince(time.Unix(0, 0)))
+	require.Equal(t, uuid.Nil, firstOf(time.Time{}.Add(-madeBefore)))
+	require.Equal(t, uuid.Nil, firstOf(time.Unix(0, 0)))
 }
 
 // Dead letters that another call is sending again are left to it: this one waits for none of them.

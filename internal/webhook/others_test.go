@@ -41,9 +41,8 @@ func TestChangesTouchNoOthers(t *testing.T) {
 	b.account = account
 	b.Exec(`UPDATE tenants SET webhook_url = $2 WHERE id = $1`, tenant, url("mine"))
 
-	dead, second, old := b.in(Dead), b.in(Dead), b.in(Dead)
 	since := b.Clock.Now()
-	b.Exec(`UPDATE deliveries SET created_at = $2 WHERE id = $1`, old, since.Add(-time.Microsecond))
+	dead, second, old := b.in(Dead), b.in(Dead), b.deadAt(since.Add(-time.Millisecond))
 	b.in(Delivered)
 	b.in(Pending)
 	sent, gone := b.queueOne(url("sent")), b.queueOne("http://127.0.0.1:1/")
