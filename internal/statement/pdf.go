@@ -136,6 +136,13 @@ func (s Sheet) heading(pdf *fpdf.Fpdf, made time.Time) {
 		facts = append(facts, [2]string{"Opening balance", naira(s.Opening)}, [2]string{"Closing balance", naira(s.Closing)})
 	}
 	facts = append(facts, [2]string{"Money in", naira(in)}, [2]string{"Money out", naira(out)})
+	byReviews := s.Closing.Sub(s.Opening).Sub(in).Add(out)
+	if s.only() != "" { // no balances, and not all lines
+		byReviews = money.Zero
+	}
+	if byReviews.Sign() != 0 {
+		facts = append(facts, [2]string{"By reviews", naira(byReviews)})
+	}
 	for _, f := range facts {
 		pdf.SetFont(family, "B", 8)
 		pdf.CellFormat(32, lineHeight+0.5, f[0], "", 0, "L", false, 0, "")
@@ -146,6 +153,9 @@ func (s Sheet) heading(pdf *fpdf.Fpdf, made time.Time) {
 	pdf.Ln(1)
 	pdf.MultiCell(0, lineHeight, "Times are West Africa Time. A balance is that right after its entry was posted. An entry under review is listed and in no total; "+
 		"a reversed entry and its reversal are in one total each. A fee is the bank's, taken before the money came in.", "", "L", false)
+	if byReviews.Sign() != 0 {
+		pdf.MultiCell(0, lineHeight, "What is by reviews has no line: a review takes an entry out of the balance, or puts it back.", "", "L", false)
+	}
 	pdf.Ln(2)
 }
 

@@ -162,10 +162,10 @@ func TestPDF(t *testing.T) {
 	out.Entry.Direction, out.Entry.Amount, out.Entry.TransferRef, out.Entry.Status = ledger.Debit, money.Must("1200.00"), &ref, ledger.Confirmed
 	out.RunningBalance = money.Must("3800.00")
 	s := sheet(line("Owó ilé"), review, out)
-	s.Opening, s.Closing, s.Filter.From = money.Must("7.00"), money.Must("3800.00"), at
+	s.Opening, s.Closing, s.Filter.From = money.Must("7.00"), money.Must("3807.00"), at
 	text := strings.Join(read(t, s), "\n")
 	for _, want := range []string{
-		"Ṣadé & Ọmọ Stores", "Ọlábísí Ẹ̀kúndayọ̀ (customer-1)", "9012345678 Ajo Bank", "31 Jan 2026 00:30 to today", "Opening balance", "₦ 7.00", "Closing balance", "₦ 3,800.00",
+		"Ṣadé & Ọmọ Stores", "Ọlábísí Ẹ̀kúndayọ̀ (customer-1)", "9012345678 Ajo Bank", "31 Jan 2026 00:30 to today", "Opening balance", "₦ 7.00", "Closing balance", "₦ 3,807.00",
 		"Money in", "₦ 5,000.00", "Money out", "₦ 1,200.00", "Bọ́lá Adé (GTBank) · Owó ilé (provisional)", "Bọ́lá Adé (GTBank) · Owó ilé Ìyá Àgbà", "(needs review)", "Fee (₦)\n", "\n25.00\n", "API-VACT_TRA-1", ref, "−1,234,567.50", "page 1 of 1",
 	} {
 		require.Contains(t, text, want)
@@ -175,6 +175,30 @@ func TestPDF(t *testing.T) {
 	require.Contains(t, text, "money in, needs review")
 	require.NotContains(t, text, "Closing balance", "of some of the lines it says nothing")
 	require.Contains(t, strings.Join(read(t, sheet()), "\n"), "No entries.")
+}
+
+// The figures of the heading lead from one balance to the other, also where a payment went under
+// review between the two, or since: no line says that.
+func TestPDFAddsUpBesideReviews(t *testing.T) {
+	t.Parallel()
+	before := sheet() // posted before the time, and under review since
+	before.Opening = money.Must("100.00")
+	within := sheet(line("Owó ilé")) // it was in the balance at the end, and is under review now
+	within.Lines[0].Entry.Status, within.Closing = ledger.NeedsReview, money.Must("5000.00")
+	for want, s := range map[string]Sheet{"₦ −100.00": before, "₦ 5,000.00": within} {
+		text := strings.Join(read(t, s), "\n")
+		require.Contains(t, text, "By reviews\n"+want+"\n")
+		require.Contains(t, text, "What is by reviews")
+	}
+	plain := sheet(line("Owó ilé"))
+	plain.Closing = money.Must("5000.00")
+	only := within
+	only.Filter.Direction = ledger.Credit
+	for _, s := range []Sheet{plain, only, sheet()} {
+		text := strings.Join(read(t, s), "\n")
+		require.NotContains(t, text, "By reviews")
+		require.NotContains(t, text, "What is by reviews")
+	}
 }
 
 // Several statements each begin on a page.
