@@ -4,7 +4,7 @@ import { get, queryText, segment } from './api.js';
 import { archived } from './deliveries.js';
 import { h } from './dom.js';
 import { grouped, naira, plural, words } from './format.js';
-import { refundButton } from './refund.js';
+import { gone, refundButton } from './refund.js';
 import { setQuery, to } from './route.js';
 import { asked, filters, list, orders, sortedBy, sorting, table } from './table.js';
 import { amount, badge, card, code, copyButton, dim, empty, exported, facts, pageHead, refreshButton, region, retitle, sentence, time } from './ui.js';
@@ -80,8 +80,10 @@ const recalled = 'In the balance, and held: the bank may have taken it back, and
 function meaning(p, open) {
   if (!['confirmed', 'provisional'].includes(p.status)) return meanings[p.status];
   if (open) return recalled;
-  if (!p.held) return meanings[p.status];
-  return `In the balance, and ${p.status}. ${naira(p.held.amount)} of it is held, and covers no payout${p.held.source === 'refund' ? ': it goes back to its sender, unless it is released' : ''}. ${sentence(p.held.reason)}`;
+  const back = gone(p);
+  const held = p.held && `${naira(p.held.amount)} of it is held, and covers no payout${p.held.source === 'refund' ? ': it goes back to its sender, unless it is released' : ''}. ${sentence(p.held.reason)}`;
+  if (back) return [`${words(p.status)}. ${naira(back)} of ${naira(p.amount)} went back to its sender, or is on its way there.`, held].filter(Boolean).join(' ');
+  return held ? `In the balance, and ${p.status}. ${held}` : meanings[p.status];
 }
 const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one that was wrongly reversed', reversed: 'The bank took it back', kept: 'The bank did not take it back', watched: 'Its money is free again, as the bank’s record has it twice; the bank is asked for two weeks, and it is not refunded meanwhile' };
 

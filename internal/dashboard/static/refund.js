@@ -15,6 +15,12 @@ function left(p) {
 // text is an amount in kobo as the API writes it.
 const text = (k) => `${k / 100n}.${String(k % 100n).padStart(2, '0')}`;
 
+// gone is what of a payment went back by refunds, or is on its way; empty: nothing.
+export function gone(p) {
+  const back = kobo(p.amount) - left(p);
+  return back > 0n ? text(back) : '';
+}
+
 // refundButton refunds a payment; null where that is none that can be. What the bank may have taken back is not refunded until that is clear.
 export function refundButton(p, session) {
   const rest = left(p);

@@ -44,6 +44,7 @@ for (const [look, options] of Object.entries(looks)) {
     await page.getByRole('region', { name: 'Transfer details' }).getByText('Success').waitFor();
     await go(page, '/payments/' + paid.ID);
     await page.getByRole('row', { name: 'Refund' }).getByText('₦1,500.50').waitFor();
+    await page.getByText(/^Confirmed[.] ₦1,500[.]50 of ₦4,[0-9]{3}[.][0-9]{2} went back to its sender, or is on its way there[.]$/).waitFor();
     await page.getByRole('button', { name: 'Refund…' }).click();
     assert.equal(Number(await dialog.getByLabel('Amount (₦)').inputValue()), Number(paid.Amount) - 1500.5);
     await v.close();
