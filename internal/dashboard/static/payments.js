@@ -72,7 +72,7 @@ const steps = {
 };
 const meanings = {
   provisional: 'In the balance. It covers payouts once the bank’s records confirm it.', confirmed: 'In the balance, and confirmed.',
-  reversed: 'Taken out of the balance: the bank’s records do not have it, or the bank took it back.', needs_review: 'Not in the balance until a person has compared it with the bank’s records.',
+  reversed: 'Taken out of the balance: the bank’s records do not have it like this, or the bank took it back. If it counts after all, or with another sum, it is a payment of its own, with the same bank’s reference.', needs_review: 'Not in the balance until a person has compared it with the bank’s records.',
 };
 const recalled = 'In the balance, and held: the bank may have taken it back, and is asked.';
 
@@ -85,7 +85,11 @@ function meaning(p, open) {
   if (back) return [`${words(p.status)}. ${naira(back)} of ${naira(p.amount)} went back to its sender, or is on its way there.`, held].filter(Boolean).join(' ');
   return held ? `In the balance, and ${p.status}. ${held}` : meanings[p.status];
 }
-const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one that was wrongly reversed', reversed: 'The bank took it back', kept: 'The bank did not take it back', watched: 'Its money is free again, as the bank’s record has it twice; the bank is asked for two weeks, and it is not refunded meanwhile' };
+
+// alike leads from a reversed payment to all with its reference, one of which may count in its place.
+const alike = (p) => p.status === 'reversed' && p.providerTxnRef && [' ', h('a', { href: '#/payments' + queryText({ search: p.providerTxnRef }) }, 'Payments with this reference'), '.'];
+
+const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one with the same bank’s reference, which was reversed', reversed: 'The bank took it back', kept: 'The bank did not take it back', watched: 'Its money is free again, as the bank’s record has it twice; the bank is asked for two weeks, and it is not refunded meanwhile' };
 
 // copyable is an id that is shown and copied whole.
 function copyable(text, what) {
@@ -101,7 +105,7 @@ export function payment({ id }, _, session) {
     retitle(top, p.senderName || 'Payment');
     return [
       h('section', { class: 'card', 'aria-label': 'Payment details' },
-        h('p', { class: 'big' }, amount(p.grossAmount), ' ', badge(p.status)), h('p', { class: 'dim' }, meaning(p, open)),
+        h('p', { class: 'big' }, amount(p.grossAmount), ' ', badge(p.status)), h('p', { class: 'dim' }, meaning(p, open), alike(p)),
         facts([
           ['Fee', amount(p.fee)], ['Net', amount(p.amount)], ['Payer', p.senderName], ['Payer’s account', p.senderAccount && h('span', { class: 'figures' }, p.senderAccount)],
           ['Payer’s bank', p.senderBank && [p.senderBank, ' ', dim(p.senderBankCode)]], ['Narration', p.narration],

@@ -169,3 +169,30 @@ test('a payment that its account’s policy holds is not shown as money that pay
   await v.page.getByText(/^In the balance, and confirmed[.] ₦5,[0-9]{3}[.][0-9]{2} of it is held, and covers no payout[.] /).waitFor();
   await v.close();
 });
+
+test('a payment that is reversed as it counts with another sum says where to look for that, and the other one what it is', async () => {
+  const { service } = world;
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi');
+  await service.request('POST', service.bank + '/control/faults', { add: [{ on: 'transactions', do: 'amount', value: '1950.00' }] });
+  let first;
+  try {
+    await pay(account.BankAccountNumber, '2000.00');
+    first = await entry(tenant, 'customer-1', 'the payment to be under review', (e) => e.Status === 'needs_review');
+    await service.tool('review', 'correct', first.TransactionGroupID, '--amount', '1950.00', '--fee', '10.00', '--reason', 'a test', '--yes');
+  } finally {
+    await service.request('POST', service.bank + '/control/faults', { clear: true });
+  }
+  const v = await visitAs(tenant);
+  const { page } = v;
+  await go(page, '/payments/' + first.ID);
+  await page.getByText('If it counts after all, or with another sum, it is a payment of its own, with the same bank’s reference.').waitFor();
+  await accessible(page, 'a reversed payment');
+  await page.getByRole('link', { name: 'Payments with this reference' }).click();
+  await page.getByRole('row', { name: '₦1,950.00' }).getByText('Confirmed').waitFor();
+  await page.getByRole('row', { name: '₦2,000.00' }).getByText('Reversed').waitFor();
+  await page.getByRole('row', { name: '₦1,950.00' }).getByRole('link').first().click();
+  await page.getByText('In the balance, and confirmed.').waitFor();
+  await page.getByRole('row', { name: 'Received' }).getByText('In place of one with the same bank’s reference, which was reversed').waitFor();
+  await v.close();
+});
