@@ -173,9 +173,9 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 }
 
 // Lines reads all lines that the filter lets through, oldest first, in one statement and so as of
-// one moment; nothing is read before the sequence is iterated. If there are more than limit, it
-// returns a refusal that says so, as if it had to look for them among more than [ScanPerLine] times
-// as many; [ErrDirection] and [ErrStatus].
+// one moment; nothing is read before the sequence is iterated. If there are more than limit, or the
+// filter would look for them among more than [ScanPerLine] times as many, it returns a refusal that
+// says so; [ErrDirection] and [ErrStatus].
 func Lines(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, limit int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		if err := eachLine(ctx, q, account, f, limit, func(l Line) bool { return yield(l, nil) }); err != nil {
