@@ -22,7 +22,8 @@ type Event struct {
 	// hold or refund: its account's policy keeps it, so that nothing should be delivered on it
 	Policy string `json:"policy"`
 	// the TransactionGroupID of an earlier payment.received that does not count any more, and in
-	// whose place the same payment was posted again: take back what you did for that one
+	// whose place the same payment was posted again: take back what you did for that one, and do
+	// nothing for it if it comes later
 	Replaces string `json:"replaces"`
 
 	// Of a settlement.

@@ -140,6 +140,20 @@ func checkReceiver(t *testing.T, receiver *process, url, secret string) {
 		require.Equal(t, 204, postHook(t, url, signed(now, secret), body))
 		receiver.prints(`payment.received: ada 2.00 ` + regexp.QuoteMeta(printed) + `\n`)
 	}
+	// what was reversed, or posted again, counts no more when it comes late: events have no order
+	for first, printed := range map[string]string{
+		`"eventType":"payment.reversed","transactionGroupId":%q,"replaces":"its first group"`:          `payment.reversed: ada 3.00: take back what was done for it`,
+		`"eventType":"payment.received","transactionGroupId":"` + uuid.NewString() + `","replaces":%q`: `payment.received: ada 3.00 in the place of `,
+	} {
+		late := uuid.NewString()
+		const rest = `,"accountRef":"ada","amount":"3.00","senderName":"Bọ́lá"}`
+		body = "{" + fmt.Sprintf(first, late) + rest
+		require.Equal(t, 204, postHook(t, url, signed(now, secret), body))
+		receiver.prints(regexp.QuoteMeta(printed))
+		body = fmt.Sprintf(`{"eventType":"payment.received","transactionGroupId":%q`, late) + rest
+		require.Equal(t, 204, postHook(t, url, signed(now, secret), body))
+		receiver.prints(`payment.received: ada 3.00 does not count any more \(` + late + `\): deliver nothing for it\n`)
+	}
 }
 
 func postHook(t *testing.T, url, header, body string) int {

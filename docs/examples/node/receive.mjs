@@ -29,6 +29,7 @@ export function verify(header, body, secret, toleranceSeconds = 300) {
 }
 
 const done = new Set(); // in your database, in the transaction that does the work
+const over = new Set(); // likewise: payments that count no more, even before they have come
 
 const server = createServer(async (request, response) => {
   if (request.method !== "POST" || request.url !== "/hook") return response.writeHead(404).end();
@@ -45,7 +46,13 @@ const server = createServer(async (request, response) => {
     return response.writeHead(400).end("not a webhook of ours\n");
   }
   const key = `${event.eventType} ${event.transactionGroupId ?? event.id}`;
+  const reversed = event.eventType === "payment.reversed";
+  const late = over.has(event.transactionGroupId); // events come in any order
+  if (reversed) over.add(event.transactionGroupId);
+  if (event.replaces) over.add(event.replaces);
   if (done.has(key)) console.log("again:", key); // a repetition: answer it, and do nothing
+  else if (reversed) console.log(`payment.reversed: ${event.accountRef} ${event.amount}: take back what was done for it`);
+  else if (late) console.log(`${event.eventType}: ${event.accountRef} ${event.amount} does not count any more (${event.transactionGroupId}): deliver nothing for it`);
   else if (event.policy) console.log(`${event.eventType}: ${event.accountRef} ${event.amount} is held (${event.policy}): deliver nothing for it`);
   else if (event.replaces) console.log(`${event.eventType}: ${event.accountRef} ${event.amount} in the place of ${event.replaces}: deliver no second time`);
   else if (event.eventType === "payment.received") {

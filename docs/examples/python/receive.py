@@ -35,6 +35,7 @@ def verify(header, body, secret, tolerance_seconds=300):
 
 
 done = set()  # in your database, in the transaction that does the work
+over = set()  # likewise: payments that count no more, even before they have come
 lock = threading.Lock()
 
 
@@ -54,8 +55,18 @@ class Endpoint(BaseHTTPRequestHandler):
         with lock:
             again = key in done
             done.add(key)
+            group, is_reversed = event.get("transactionGroupId"), event["eventType"] == "payment.reversed"
+            late = group in over  # events come in any order
+            if is_reversed:
+                over.add(group)
+            if event.get("replaces"):
+                over.add(event["replaces"])
         if again:  # a repetition: answer it, and do nothing
             print("again:", key, flush=True)
+        elif is_reversed:
+            print(f'payment.reversed: {event["accountRef"]} {event["amount"]}: take back what was done for it', flush=True)
+        elif late:
+            print(f'{event["eventType"]}: {event["accountRef"]} {event["amount"]} does not count any more ({group}): deliver nothing for it', flush=True)
         elif event.get("policy"):
             print(f'{event["eventType"]}: {event["accountRef"]} {event["amount"]} is held ({event["policy"]}): deliver nothing for it', flush=True)
         elif event.get("replaces"):

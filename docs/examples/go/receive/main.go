@@ -22,7 +22,7 @@ func main() {
 	if secret == "" {
 		log.Fatal("AJO_WEBHOOK_SECRET is not set")
 	}
-	http.Handle("POST /hook", &endpoint{secret: secret, done: map[string]bool{}})
+	http.Handle("POST /hook", &endpoint{secret: secret, done: map[string]bool{}, over: map[string]bool{}})
 	addr := os.Getenv("ADDR")
 	if addr == "" {
 		addr = "127.0.0.1:3000"
@@ -40,6 +40,7 @@ type endpoint struct {
 	secret string
 	mu     sync.Mutex
 	done   map[string]bool // in your database, in the transaction that does the work
+	over   map[string]bool // likewise: payments that count no more, even before they have come
 }
 
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,10 +59,21 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	again := e.done[event.Key()]
 	e.done[event.Key()] = true
+	late := e.over[event.TransactionGroupID] // events come in any order
+	if event.EventType == "payment.reversed" {
+		e.over[event.TransactionGroupID] = true
+	}
+	if event.Replaces != "" {
+		e.over[event.Replaces] = true
+	}
 	e.mu.Unlock()
 	switch {
 	case again: // a repetition: answer it, and do nothing
 		fmt.Println("again:", event.EventType, event.TransactionGroupID)
+	case event.EventType == "payment.reversed":
+		fmt.Printf("payment.reversed: %s %s: take back what was done for it\n", event.AccountRef, event.Amount)
+	case late:
+		fmt.Printf("%s: %s %s does not count any more (%s): deliver nothing for it\n", event.EventType, event.AccountRef, event.Amount, event.TransactionGroupID)
 	case event.Policy != "":
 		fmt.Printf("%s: %s %s is held (%s): deliver nothing for it\n", event.EventType, event.AccountRef, event.Amount, event.Policy)
 	case event.Replaces != "":
