@@ -53,7 +53,7 @@ func (e *edge) settleFor(c *fiber.Ctx, in *body, asked []byte) error {
 	}
 	o := transfer.Order{
 		Amount: amount, BankCode: in.text("bankCode"), AccountNumber: in.text("accountNumber"),
-		AccountName: in.text("accountName"), Beneficiary: in.text("beneficiary"), Narration: in.text("narration"), Maker: e.maker(c),
+		AccountName: in.optional("accountName"), Beneficiary: in.text("beneficiary"), Narration: in.text("narration"), Maker: e.maker(c),
 	}
 	if err := in.err(); err != nil {
 		return err

@@ -161,6 +161,8 @@ func TestRefusalsOfSettlements(t *testing.T) {
 		{"POST", "/v1/accounts/shop-1/settle", `{"amount":"5000.01","bankCode":"999","accountNumber":"0123456789"}`, 404, "bank not found"},
 		{"POST", "/v1/accounts/shop-1/settle", `{"amount":"1.00","bankCode":"999","accountNumber":"0123456789","accountName":"Somebody"}`, 404, "bank not found"},
 		{"POST", "/v1/accounts/shop-1/settle", settle(`"5000.01"`, `,"accountName":"Somebody"`), 400, "account name mismatch"},
+		{"POST", "/v1/accounts/shop-1/settle", settle(`"1.00"`, `,"accountName":""`), 400, "account name mismatch"},
+		{"POST", "/v1/accounts/shop-1/settle", settle(`"5000.01"`, `,"accountName":null`), 400, "insufficient funds"},
 		{"POST", "/v1/accounts/shop-1/settle", settle(`"5000.01"`, `,"accountName":"amina bello"`), 400, "insufficient funds"},
 		{"POST", "/v1/accounts/shop-1/settle", settle(`"5000.01"`, ""), 400, "insufficient funds"},
 

@@ -241,7 +241,7 @@ func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance
 		rows[i] = Transfer{
 			ID: a.id, TenantID: a.from.TenantID, AccountID: a.from.ID, MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, BankCode: a.order.BankCode,
 			BankName: &a.bank, AccountNumber: a.order.AccountNumber, Narration: a.order.Narration, CreatedAt: now, UpdatedAt: now, Traceparent: a.trace, Counted: a.counted,
-			FeeByTenant: a.bearsFee, ApprovalsNeeded: a.approvals, ExpectedName: foldName(a.order.AccountName),
+			FeeByTenant: a.bearsFee, ApprovalsNeeded: a.approvals, ExpectedName: a.order.holder(),
 		}
 		if m := a.order.Maker.Member; m != uuid.Nil {
 			rows[i].MadeBy = &m

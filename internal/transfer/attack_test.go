@@ -122,7 +122,7 @@ func TestRepeatNeedsNoBank(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
 	o := order("100.00")
-	o.AccountName = "Amina Bello"
+	o.AccountName = new("Amina Bello")
 	first, err := b.svc.Settle(b.ctx, b.tenant, "shop", o, b.key("k", o))
 	require.NoError(t, err)
 	b.bank.Faults.SetDown(fakebank.DownAnswer)

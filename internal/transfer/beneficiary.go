@@ -239,9 +239,9 @@ func (s *Service) toBeneficiary(ctx context.Context, tenantID uuid.UUID, o *Orde
 	if err != nil {
 		return err
 	}
-	if o.AccountName != "" && foldName(o.AccountName) != foldName(b.AccountName) {
+	if o.AccountName != nil && o.holder() != foldName(b.AccountName) {
 		return ErrNameMismatch
 	}
-	o.BankCode, o.AccountNumber, o.AccountName = b.BankCode, b.AccountNumber, b.AccountName
+	o.BankCode, o.AccountNumber, o.AccountName = b.BankCode, b.AccountNumber, &b.AccountName
 	return nil
 }

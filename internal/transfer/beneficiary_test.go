@@ -124,7 +124,7 @@ func TestTheHolderMustBeTheSameWhenItIsPaid(t *testing.T) {
 	b.fund("100.00")
 	saved := b.save("0123456789", "")
 	named := order("10.00")
-	named.AccountName = "amina, Bello"
+	named.AccountName = new("amina, Bello")
 	later := b.service(func(o *transfer.Options) { o.Bank = renaming{b.client} })
 	for name, o := range map[string]transfer.Order{"accountName": named, "beneficiary": to(saved, "10.00")} {
 		s, err := b.svc.Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
@@ -165,16 +165,18 @@ func TestHoldersAgreeTwice(t *testing.T) {
 	} {
 		svc := b.service(func(o *transfer.Options) { o.Bank = naming{b.client, bank} })
 		o := order("1.00")
-		o.AccountName = name
+		o.AccountName = &name
 		s, err := svc.Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
 		require.NoError(t, err, name)
 		_ = svc.Advance(b.ctx, s.TransferID) // its status counts
 		require.Equal(t, 1, b.get(accepted(t, s).MerchantTxRef).AttemptCount, name)
 	}
-	o := order("1.00")
-	o.AccountName = "-"
-	_, err := b.service(func(o *transfer.Options) { o.Bank = naming{b.client, "***"} }).Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
-	require.ErrorIs(t, err, transfer.ErrNameMismatch)
+	for _, name := range []string{"-", ""} {
+		o := order("1.00")
+		o.AccountName = &name
+		_, err := b.service(func(o *transfer.Options) { o.Bank = naming{b.client, "***"} }).Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
+		require.ErrorIs(t, err, transfer.ErrNameMismatch, "%q", name)
+	}
 }
 
 // What is wrong, and what the bank does not answer for, is not saved, and nothing of it is logged.
@@ -262,7 +264,9 @@ func TestSettleToABeneficiary(t *testing.T) {
 	both := to(saved, "1.00")
 	both.BankCode, both.AccountNumber = "058", "0123456789"
 	other := to(saved, "1.00")
-	other.AccountName = "Somebody Else"
+	other.AccountName = new("Somebody Else")
+	nobody := to(saved, "1.00")
+	nobody.AccountName = new("")
 	foreign := b.anotherAccount(t)
 	theirs := foreign.save("0123456789", "")
 	for name, c := range map[string]struct {
@@ -271,6 +275,7 @@ func TestSettleToABeneficiary(t *testing.T) {
 	}{
 		"both":           {both, transfer.ErrBeneficiaryAlone},
 		"another holder": {other, transfer.ErrNameMismatch},
+		"an empty name":  {nobody, transfer.ErrNameMismatch},
 		"no id":          {transfer.Order{Amount: "1.00", Beneficiary: "landlord"}, transfer.ErrBeneficiary},
 		"unknown":        {transfer.Order{Amount: "1.00", Beneficiary: uuid.NewString()}, transfer.ErrBeneficiary},
 		"another's":      {to(theirs, "1.00"), transfer.ErrBeneficiary},

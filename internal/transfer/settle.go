@@ -32,9 +32,9 @@ type Order struct {
 	Amount        string // decimal naira, as the client wrote it
 	BankCode      string
 	AccountNumber string
-	// optional: if the bank names another holder, the request is refused, and a transfer that is
-	// about to be submitted fails
-	AccountName string
+	// nil: anybody; else, if the bank names another holder, the request is refused, and a transfer
+	// that is about to be submitted fails. An empty name is nobody's
+	AccountName *string
 	// the id of a beneficiary, in place of bank code and account number
 	Beneficiary string
 	Narration   string
@@ -134,7 +134,7 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 	if s.Banks != nil && o.Beneficiary == "" {
 		bank, known = s.Banks.name(ctx, o.BankCode)
 	}
-	if o.AccountName != "" || o.Beneficiary != "" || !known { // the bank must be asked, and not within a transaction
+	if o.AccountName != nil || o.Beneficiary != "" || !known { // the bank must be asked, and not within a transaction
 		if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
 			return repeated(kept), err // even if the bank no longer names the holder, or the beneficiary was removed
 		}
@@ -172,16 +172,25 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 
 // matchName compares the name that the tenant expects with the one the bank gives. It is compared
 // like this again before the first submission ([Service.submitFirst]). A name without a letter or
-// digit matches nobody's.
+// digit matches nobody's: one that is empty is of a sender, with a variable that is empty, who
+// believes that the holder is compared.
 func (s *Service) matchName(ctx context.Context, o Order) error {
 	h, err := s.Lookup(ctx, o.BankCode, o.AccountNumber)
 	if err != nil {
 		return err
 	}
-	if name := foldName(o.AccountName); name == "" || foldName(h.AccountName) != name {
+	if name := o.holder(); name == "" || foldName(h.AccountName) != name {
 		return ErrNameMismatch
 	}
 	return nil
+}
+
+// holder is the name that the bank must give, as foldName writes it; empty if the order has none.
+func (o *Order) holder() string {
+	if o.AccountName == nil {
+		return ""
+	}
+	return foldName(*o.AccountName)
 }
 
 // foldName makes names comparable: case, punctuation and runs of spaces do not distinguish people.

@@ -27,7 +27,7 @@ func TestRefusalsInTheirOrder(t *testing.T) {
 	spec.Shows(t, "limit.account-number", "limit.settle.amount", "endpoint.settle.amount.invalid", "endpoint.settle.account-number")
 	b := setup(t)
 	other := b.Tenant()
-	wrong := transfer.Order{Amount: "0", BankCode: "no", AccountNumber: "1", AccountName: "Somebody Else", Narration: strings.Repeat("x", 141)}
+	wrong := transfer.Order{Amount: "0", BankCode: "no", AccountNumber: "1", AccountName: new("Somebody Else"), Narration: strings.Repeat("x", 141)}
 	ref := "nobody"
 	refused := func(want error) {
 		t.Helper()
@@ -67,9 +67,9 @@ func TestRefusalsInTheirOrder(t *testing.T) {
 	b.bank.Faults.SetDown(fakebank.Up)
 	wrong.AccountNumber = "0001111111"
 	refused(transfer.ErrLookup)
-	wrong.AccountNumber, wrong.AccountName = "0123456789", "bello,  amina"
+	wrong.AccountNumber, wrong.AccountName = "0123456789", new("bello,  amina")
 	refused(transfer.ErrNameMismatch)
-	wrong.AccountName = "  amina BELLO."
+	wrong.AccountName = new("  amina BELLO.")
 	refused(ledger.ErrInsufficientFunds)
 	b.fund("99.99")
 	refused(ledger.ErrInsufficientFunds)

@@ -61,7 +61,7 @@ func TestAnotherAccountsHolder(t *testing.T) {
 		require.Equal(t, provider.Holder{}, h)
 	}
 	named := order("10.00")
-	named.AccountName = "Amina Bello"
+	named.AccountName = new("Amina Bello")
 	_, err := own.Settle(b.ctx, b.tenant, "shop", named, idempotency.Request{})
 	require.ErrorIs(t, err, transfer.ErrBank, "nor does it pass for the name that must match")
 	require.Equal(t, transfer.Success, b.run(p).Status)
