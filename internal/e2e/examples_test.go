@@ -3,12 +3,16 @@ package e2e
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +108,60 @@ func TestExamplesAgain(t *testing.T) {
 		}
 	}
 	require.Len(t, w.bank.Paid(), 2*len(examples))
+}
+
+// A gateway in front of the API that loses the answers to a payout, or says in its own form when to
+// try again, ends no program: it asks again under its key, and the payout is made once.
+func TestExamplesBehindAGateway(t *testing.T) {
+	answers := []func(*http.Response){
+		func(r *http.Response) { page(r, http.StatusOK, "<html>") },
+		func(r *http.Response) { page(r, http.StatusOK, "\xff\xfe") },
+		func(r *http.Response) {
+			page(r, http.StatusServiceUnavailable, "<html>")
+			r.Header.Set("Retry-After", time.Now().Add(time.Second).UTC().Format(http.TimeFormat))
+		},
+	}
+	for _, x := range examples {
+		t.Run(x.language, func(t *testing.T) {
+			payout := x.command(t, "payout")
+			w := newWorld(t)
+			w.settings["AJO_SETTLE_DELAYS"] = "100ms,200ms"
+			w.startAPI()
+			w.startWorker("")
+			c := w.signUp(nil)
+			var settled atomic.Int32
+			proxy := &httputil.ReverseProxy{
+				Rewrite: func(r *httputil.ProxyRequest) {
+					r.Out.URL.Scheme, r.Out.URL.Host = "http", strings.TrimPrefix(w.apiURL, "http://")
+				},
+				ModifyResponse: func(r *http.Response) error {
+					if strings.HasSuffix(r.Request.URL.Path, "/settle") {
+						if n := int(settled.Add(1)); n <= len(answers) {
+							answers[n-1](r)
+						}
+					}
+					return nil
+				},
+			}
+			gateway := httptest.NewServer(proxy)
+			t.Cleanup(gateway.Close)
+			payout.Args = append(payout.Args, "customer-1", "044", "0123456789")
+			payer := startProgram(t, w.dir, map[string]string{"AJO_URL": gateway.URL, "AJO_API_KEY": c.key}, payout, payout.Args)
+			w.pay(payer.prints(`pay to ([0-9]{10}) `)[1], "5000.00")
+			require.Zero(t, payer.exit(), "%s", payer.out.all())
+			require.Regexp(t, `the transfer ended: success\n$`, string(payer.out.all()))
+			require.Len(t, w.bank.Paid(), 1)
+			require.EqualValues(t, len(answers)+1, settled.Load())
+		})
+	}
+}
+
+// page puts a gateway's own answer in the place of the API's.
+func page(r *http.Response, status int, body string) {
+	_ = r.Body.Close()
+	r.StatusCode, r.Status = status, ""
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	r.Header.Set("Content-Length", fmt.Sprint(len(body)))
 }
 
 // checkReceiver sends the receiver what it must take, what it must take for a repetition, and what

@@ -46,8 +46,9 @@ def call(method, path, body=None, headers=None):
             running = error.code == 409 and "Retry-After" in error.headers
             if error.code != 429 and error.code < 500 and not running:
                 raise Refused(f"{error.code}: {error.read().decode()}") from None
-            wait = int(error.headers.get("Retry-After") or wait)
-        except (OSError, http.client.HTTPException):
+            after = error.headers.get("Retry-After") or ""
+            wait = int(after) if after.isdecimal() else wait  # a gateway may write a date
+        except (OSError, http.client.HTTPException, json.JSONDecodeError, UnicodeDecodeError):  # a gateway's page is no answer
             pass
         if time.monotonic() > DEADLINE:
             sys.exit(f"{method} {path}: no good answer")
