@@ -132,7 +132,7 @@ func (s Sheet) heading(pdf *fpdf.Fpdf, made time.Time) {
 	}
 	if only := s.only(); only != "" {
 		facts = append(facts, [2]string{"Only", only})
-	} else {
+	} else if s.Ref != "" { // the balances of accounts without entries were not read
 		facts = append(facts, [2]string{"Opening balance", naira(s.Opening)}, [2]string{"Closing balance", naira(s.Closing)})
 	}
 	facts = append(facts, [2]string{"Money in", naira(in)}, [2]string{"Money out", naira(out)})

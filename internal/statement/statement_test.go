@@ -213,6 +213,8 @@ func TestPDFOfAllAccounts(t *testing.T) {
 	none := strings.Join(read(t, Sheet{Tenant: "Ada Stores"}), "\n")
 	require.Contains(t, none, "No entries.")
 	require.NotContains(t, none, "Account\n")
+	require.NotContains(t, none, "Opening balance", "the balances of accounts without entries were not read")
+	require.NotContains(t, none, "Closing balance")
 }
 
 // The table goes on over the pages, with its head on each, and nothing is lost or written below the
