@@ -115,12 +115,18 @@ func (r *comparison) unsettled(it item) {
 	it.foundAt = r.report.StartedAt
 	if it.exception != nil {
 		it.exception = new(it.exception.clean())
+		it.dismissed = r.isDismissed(it.subject, *it.exception)
 	}
 	if old := r.before[it.subject]; old != nil {
 		it.foundAt = old.foundAt
-		it.dismissed = old.dismissed && sameException(old.exception, it.exception)
 	}
 	r.keepOpen(&it)
+}
+
+// isDismissed reports whether an operator has dismissed exactly this exception.
+func (r *comparison) isDismissed(s subject, x Exception) bool {
+	old := r.before[s]
+	return old != nil && old.dismissed && sameException(old.exception, new(x.clean()))
 }
 
 func (r *comparison) keepOpen(it *item) {

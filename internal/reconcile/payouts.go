@@ -144,7 +144,7 @@ func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string
 // wallet has because of it than the books say. A transfer that is still processing although the
 // record has its end asks the bank by itself; until then only the float needs to know. A refund
 // that only the list shows makes the transfer due at once, and so do charges that are not booked as
-// the record names them.
+// the record names them, or that the tenant has not paid, unless a person has dismissed that.
 func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *transferRow) error {
 	if t == nil {
 		r.nameUnknownPayout(p)
@@ -169,7 +169,9 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *tr
 	charges, known := t.charges(p)
 	ended := t.Status == transfer.Success || t.Status == transfer.Failed || t.Status == transfer.Refunded
 	against, _ := t.disagrees(p)
-	if kind != "" && t.Status == transfer.Success && p.Status == provider.Refunded || against == "" && ended && known && (!charges.Equal(t.booked()) || t.Short.IsPositive()) {
+	x := t.asException(kind, detail).withPayout(p)
+	short := t.Short.IsPositive() && !(kind == PayoutFeeShort && r.isDismissed(s, x)) // dismissed: the platform bears it
+	if kind != "" && t.Status == transfer.Success && p.Status == provider.Refunded || against == "" && ended && known && (!charges.Equal(t.booked()) || short) {
 		// the transfer's own question books it
 		if _, err := r.transfers.Expedite(ctx, p.Ref); err != nil {
 			return err
@@ -177,7 +179,6 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *tr
 	}
 	switch {
 	case kind != "":
-		x := t.asException(kind, detail).withPayout(p)
 		r.unsettled(item{subject: s, exception: &x, effect: effect, since: &since})
 	case effect.Sign() != 0:
 		r.unsettled(item{subject: s, effect: effect, since: &since})
