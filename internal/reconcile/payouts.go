@@ -41,11 +41,12 @@ type transferRow struct {
 	SubmittedAt   *time.Time
 	Known         string // how the bank's record differs, if a person has dealt with it
 	UpdatedAt     time.Time
+	ByHand        bool // a person has ended it
 }
 
 const payoutColumns = `merchant_tx_ref, account_id, status, amount, coalesce(paid_amount, amount), provider_fee, provider_vat, provider_stamp_duty,
 	coalesce(booked_fee, 0) + coalesce(booked_taxes, 0), CASE WHEN fee_by_tenant AND reserved_fee IS NULL AND status IN ('success', 'failed', 'refunded')
-		THEN coalesce(booked_fee, 0) + coalesce(booked_taxes, 0) - coalesce(tenant_fee, 0) - coalesce(tenant_taxes, 0) ELSE 0 END, bank_code, account_number, attempt_count, submitted_at, CASE WHEN differs_since IS NULL THEN difference ELSE '' END, updated_at`
+		THEN coalesce(booked_fee, 0) + coalesce(booked_taxes, 0) - coalesce(tenant_fee, 0) - coalesce(tenant_taxes, 0) ELSE 0 END, bank_code, account_number, attempt_count, submitted_at, CASE WHEN differs_since IS NULL THEN difference ELSE '' END, updated_at, ended_by = 'operator'`
 
 // out is what the payout has taken from the balances.
 func (t *transferRow) out() money.Amount {
@@ -324,7 +325,7 @@ func (r *comparison) readPayouts(ctx context.Context, s *slice) error {
 
 func (t *transferRow) fields() []any {
 	return []any{
-		&t.Ref, &t.AccountID, &t.Status, &t.Ordered, &t.Left, &t.Fee, &t.VAT, &t.StampDuty, &t.Booked, &t.Short, &t.BankCode, &t.AccountNumber, &t.Attempts, &t.SubmittedAt, &t.Known, &t.UpdatedAt,
+		&t.Ref, &t.AccountID, &t.Status, &t.Ordered, &t.Left, &t.Fee, &t.VAT, &t.StampDuty, &t.Booked, &t.Short, &t.BankCode, &t.AccountNumber, &t.Attempts, &t.SubmittedAt, &t.Known, &t.UpdatedAt, &t.ByHand,
 	}
 }
 
@@ -368,8 +369,9 @@ func (r *comparison) askPayouts(ctx context.Context, s *slice, absent []transfer
 
 // lostPayout flags a payout that the books have and the bank does not know.
 func (r *comparison) lostPayout(t *transferRow) {
-	if t.Status != transfer.Success && t.Status != transfer.Refunded {
-		// the bank has not reported its end yet, and the transfer asks; or the money has come back
+	if t.Status != transfer.Success && (t.Status != transfer.Refunded || t.ByHand) {
+		// the bank has not reported its end yet, and the transfer asks; or the money has come back,
+		// or a person has found that it never left
 		r.settle(aboutPayout, t.Ref)
 		return
 	}

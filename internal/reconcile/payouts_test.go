@@ -237,6 +237,23 @@ func TestReconcileNamesWhatATenantDidNotBear(t *testing.T) {
 	require.Empty(t, said(b.lastHour()))
 }
 
+// A payout that the bank never made, and whose money a person has put back because of that, needs
+// nobody any more, and the bank is not asked about it for ever.
+func TestReconcilePayoutThatAPersonFoundUnpaid(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fund("5000.00")
+	b.inBooks("never-left", "success", "300.00", nil)
+	b.Clock.Advance(31 * time.Minute)
+	require.Equal(t, map[string]string{
+		"never-left": "payout_unknown_at_bank: the transfer is success, and the bank neither lists it nor knows its reference",
+	}, said(b.lastHour()))
+	_, err := b.transfers().Resolve(b.ctx, "never-left", transfer.Resolution{}, byHand)
+	require.NoError(t, err)
+	require.Empty(t, said(b.lastHour()))
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+}
+
 // since is from when on the wallet has what an item says.
 func (b *bundle) since(ref string) time.Time {
 	b.T.Helper()

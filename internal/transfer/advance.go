@@ -261,9 +261,10 @@ var errRecheck = errors.New("ended; asked again in case the bank changes its wor
 func (s *Service) recheck(ctx context.Context, st *claimed) error {
 	p, err := s.payout(ctx, st)
 	if err != nil || p.Ref != st.Ref {
-		// "not known" is an answer about a failed transfer, and agrees with the books; and nobody
-		// answers about one that left another account
-		st.unanswered = !(errors.Is(err, provider.ErrUnknown) && st.Status == Failed || errors.Is(err, provider.ErrOtherAccount))
+		// "not known" is an answer about a failed transfer, or one that a person has found unpaid,
+		// and agrees with the books; and nobody answers about one that left another account
+		unpaid := st.Status == Failed || st.Status == Refunded && st.byHand
+		st.unanswered = !(errors.Is(err, provider.ErrUnknown) && unpaid || errors.Is(err, provider.ErrOtherAccount))
 		return s.postpone(ctx, st, false, errRecheck)
 	}
 	s.learn(ctx, st, p)

@@ -247,6 +247,32 @@ func TestRecheckOfAFailedOneWithoutAnswer(t *testing.T) {
 	}
 }
 
+// And of one that a person has found unpaid, though it had succeeded.
+func TestRecheckOfWhatAPersonFoundUnpaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule     fakebank.Rule
+		answered bool
+	}{"error": {answers(fakebank.Fail, 0), false}, "not found": {answers(fakebank.NotFound, 0), true}} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			p := b.run(b.settle("100.00"))
+			require.Equal(t, transfer.Success, p.Status)
+			b.bank.Faults.Set(answers(fakebank.NotFound, 0))
+			_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{}, byHand)
+			require.NoError(t, err)
+			require.Equal(t, transfer.Refunded, b.get(p.MerchantTxRef).Status)
+			b.bank.Faults.Set(c.rule)
+			for range len(transfer.DefaultRechecks) {
+				require.NotNil(t, b.DueAt(work.Settle, p.ID))
+				b.untilDue(p)
+				_ = b.svc.Advance(b.ctx, p.ID)
+			}
+			require.Equal(t, c.answered, b.DueAt(work.Settle, p.ID) == nil)
+		})
+	}
+}
+
 // The schedule of an outcome that stays unknown grows to its last gap and never ends; from ten
 // minutes on each question is reported.
 func TestUnknownForAWeek(t *testing.T) {

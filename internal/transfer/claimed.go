@@ -72,6 +72,7 @@ type claimed struct {
 	// it lacks approvals: nothing is submitted
 	awaiting bool
 	hook     string // while awaiting: the hook to ask for an approval; empty: none, or it has answered
+	byHand   bool   // a person has ended it
 }
 
 func (st *claimed) id() uuid.UUID { return st.ID }
@@ -95,7 +96,7 @@ var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.s
 		t.fee_by_tenant, coalesce(t.reserved_fee, 0), coalesce(t.tenant_fee, 0), coalesce(t.tenant_taxes, 0),
 		coalesce(t.platform_fee, 0), coalesce(t.platform_vat, 0), t.refund_name, ` + paymentOf + `, t.refund_of, t.by_policy,
 		t.status = 'pending' AND ` + ledger.Available("$3", "$2") + ` >= 0,
-		` + frozenUntil + `, ` + awaitsApproval + `, ` + hookToAsk + `
+		` + frozenUntil + `, ` + awaitsApproval + `, ` + hookToAsk + `, t.ended_by = 'operator'
 	FROM transfers t LEFT JOIN tenants n ON n.id = t.tenant_id LEFT JOIN ledger_balances b ON b.account_id = t.account_id
 	WHERE t.id = ANY($1)`
 
@@ -107,7 +108,7 @@ func (s *Service) read(ctx context.Context, tx pg.Tx, now time.Time, ids ...uuid
 			&c.Attempts, &c.Since, &c.CreatedAt, &c.Asks, &c.Unknown, &c.Traceparent, &c.Listened,
 			&c.Acknowledged, &c.Paid, &c.Difference, &c.Differs, &c.DebitGroup, &c.Recalls,
 			&c.known.Fee, &c.known.VAT, &c.known.StampDuty, &c.booked.fee, &c.booked.taxes, &c.booked.count,
-			&c.tenantPart.byTenant, &c.tenantPart.reserved, &c.tenantPart.fee, &c.tenantPart.taxes, &c.platform.Fee, &c.platform.VAT, &c.refundName, &c.payment, &c.refundOf, &c.byPolicy, &c.covered, &c.frozen, &c.awaiting, &c.hook)
+			&c.tenantPart.byTenant, &c.tenantPart.reserved, &c.tenantPart.fee, &c.tenantPart.taxes, &c.platform.Fee, &c.platform.VAT, &c.refundName, &c.payment, &c.refundOf, &c.byPolicy, &c.covered, &c.frozen, &c.awaiting, &c.hook, &c.byHand)
 		c.Early = now.Before(s.countsFrom(&c))
 		return &c, err
 	}, claimedSQL, ids, now, s.Provisional, now.Add(frozenRecheck))
