@@ -133,7 +133,7 @@ func (t *tool) newOpenCmd() *cobra.Command {
 	return newListCmd(t, listing[reconcile.OpenItem]{
 		command: command{
 			use: "open", short: "List what reconciliations have found and still ask about, newest first",
-			long: `Lists the payments and payouts in which bank and books disagree, and those that the bank has under way. Every run of the
+			long: `Lists the payments and payouts in which bank and books disagree, and those that the bank or the books have under way. Every run of the
 workers asks about each of them, until bank and books agree. What is of the kind "list" is a time, or a record of the bank's list, that no run could
 read: a run over that time which can closes it. IN THE WALLET is how much more the bank's wallet has for it than the
 books.`,
@@ -144,8 +144,11 @@ books.`,
 		},
 		row: func(v reconcile.OpenItem) []field {
 			what := "the bank has it under way"
-			if v.Exception != nil {
+			switch {
+			case v.Exception != nil:
 				what = string(v.Exception.Kind) + ": " + v.Exception.Detail
+			case v.Effect.Sign() != 0: // under way in the books, or known to a person
+				what = "no exception, but the wallet has another sum than the books"
 			}
 			return []field{
 				{"KIND", v.Kind},

@@ -246,6 +246,15 @@ func TestReconcileCommand(t *testing.T) {
 	out, _, code = toolRun(t, env, "reconcile", "--from", "2h")
 	require.Zero(t, code, "it is known")
 	require.Contains(t, out, "Bank and books agree.")
+
+	// What only the wallet's comparison needs is not under way at the bank.
+	for ref, effect := range map[string]string{"AJO-ended": "200.00", "AJO-waits": "0"} {
+		e.Exec(`INSERT INTO reconcile_items (id, kind, ref, effect, since, found_at, due_at) VALUES ($1, 'payout', $2, $3, $4, $4, $4)`, uuid.Must(uuid.NewV7()), ref, effect, at)
+	}
+	out, _, _ = toolRun(t, env, "reconcile", "open")
+	require.Regexp(t, `AJO-ended .* 200.00 .* no exception, but the wallet has another sum than the books`, out)
+	require.Regexp(t, `AJO-waits .* 0.00 .* the bank has it under way`, out)
+	e.Exec(`DELETE FROM reconcile_items WHERE ref LIKE 'AJO-%'`)
 	out, _, _ = toolRun(t, env, "audit", "list")
 	require.Contains(t, out, "reconcile.dismiss")
 

@@ -27,7 +27,8 @@ type OpenItem struct {
 	ID   uuid.UUID
 	Kind string // payment or payout
 	Ref  string // the bank's transaction id, or the merchantTxRef
-	// as it was last reported; absent while only the bank's record is not final yet
+	// as it was last reported; absent while only the bank's record is not final yet, or only the
+	// float needs the effect
 	Exception   *Exception
 	Effect      money.Amount
 	FoundAt     time.Time

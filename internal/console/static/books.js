@@ -57,11 +57,17 @@ export function systemAccount({ account }, query) {
   });
 }
 
+// whyOpen says why reconciliations still ask about a payment or payout.
+function whyOpen({ Exception: x, Effect }) {
+  if (x) return `${x.kind}: ${x.detail ?? ''}`;
+  return /[1-9]/.test(Effect) ? 'No exception, but the wallet has another sum than the books' : 'The bank has it under way';
+}
+
 export function reconciliations(_, query, session) {
   const open = listOf('reconcile open', { caption: 'Still asked about', noun: 'exception', nouns: 'exceptions', none: 'No exception is open.', columns: [
-    { name: 'Reference', head: true, loose: true, value: (i) => `${i.Kind} ${i.Ref}` }, { name: 'Exception', wide: true, value: (i) => (i.Exception ? `${i.Exception.kind}: ${i.Exception.detail ?? ''}` : '—') }, { name: 'Effect', number: true, value: (i) => sum(i.Effect) },
+    { name: 'Reference', head: true, loose: true, value: (i) => `${i.Kind} ${i.Ref}` }, { name: 'Exception', wide: true, value: whyOpen }, { name: 'Effect', number: true, value: (i) => sum(i.Effect) },
     { name: 'Found', value: (i) => time(i.FoundAt) }, { name: 'Next', value: (i) => time(i.NextAt) },
-    { name: 'Dismiss', value: (i) => (i.DismissedAt ? 'dismissed' : acts(session, { command: 'reconcile dismiss', label: 'Dismiss', values: { transaction: i.Ref }, text: 'It is not reported again.', done: () => open.reload() })) ?? dim('—') },
+    { name: 'Dismiss', value: (i) => (i.DismissedAt ? 'dismissed' : i.Exception && acts(session, { command: 'reconcile dismiss', label: 'Dismiss', values: { transaction: i.Ref }, text: 'It is not reported again.', done: () => open.reload() })) ?? dim('—') },
   ] });
   const page = listPage({
     title: 'Reconciliation', lead: 'Our books against the bank’s list.', query, command: 'reconcile list', caption: 'Reports', noun: 'report', nouns: 'reports', none: 'There was none yet.', above: { title: 'Still asked about', of: () => open },

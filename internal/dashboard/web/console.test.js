@@ -402,6 +402,24 @@ test('what may be in the archive is not said to be nothing', async () => {
   await v.close();
 });
 
+test('of what reconciliations still ask about, only an exception can be dismissed', async () => {
+  const v = await desk('tunde');
+  const { page } = v;
+  const [found, exception] = ['2026-11-02T00:00:00Z', { kind: 'payout_differs', detail: 'another sum' }];
+  const items = [['AJO1', '-2.00', exception], ['AJO2', '-1000.00'], ['AJO3', '0.00']].map(([Ref, Effect, Exception = null]) => ({ Kind: 'payout', Ref, Effect, Exception, FoundAt: found, NextAt: found }));
+  await page.route('**/console/api/read/reconcile-open?*', (route) => route.fulfill({ json: { items, pagination: { limit: 50, nextCursor: null, hasMore: false } } }));
+  await go(page, '/reconciliations');
+  for (const [ref, what, dismissible] of [
+    ['AJO1', 'payout_differs: another sum', 1], ['AJO2', 'No exception, but the wallet has another sum than the books', 0], ['AJO3', 'The bank has it under way', 0],
+  ]) {
+    const row = page.getByRole('row', { name: ref });
+    await row.getByText(what, { exact: true }).waitFor();
+    assert.equal(await row.getByRole('button', { name: 'Dismiss…' }).count(), dismissible, ref);
+  }
+  await page.unrouteAll();
+  await v.close();
+});
+
 test('a price is set, and shown', async () => {
   const v = await desk('halima');
   const { page } = v;
