@@ -113,7 +113,7 @@ type Page struct {
 // Unreadable is a record of the list of which something that matters is missing, or no value of its
 // kind.
 type Unreadable struct {
-	ID     string // or ""
+	ID     string // by which the bank can be asked for it as for a payment; or ""
 	Record string // as the bank wrote it; not for logs
 	Why    string
 }

@@ -291,7 +291,8 @@ func collectPayout(page *provider.Page, raw json.RawMessage, r record, from, to 
 		if err != nil {
 			why = "a payout: " + oneLine(err)
 		}
-		page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: string(r.ID), Record: string(raw), Why: why + ", reference " + tidy(string(ref))})
+		// without an id, as that would be asked for as a payment's
+		page.Unreadable = append(page.Unreadable, provider.Unreadable{Record: string(raw), Why: why + ", reference " + tidy(string(ref)) + ", id " + tidy(string(r.ID))})
 	case !p.Time.Before(from) && p.Time.Before(to):
 		page.Payouts = append(page.Payouts, p)
 	}

@@ -202,7 +202,7 @@ func TestTransactions(t *testing.T) {
 		unreadable = append(unreadable, u.ID+": "+u.Why)
 	}
 	require.Equal(t, []string{
-		`ours-odd: a payout: amount "x": invalid amount, reference AJO-2`,
+		`: a payout: amount "x": invalid amount, reference AJO-2, id ours-odd`, // asked for by its id, it would not be found
 		`pos: a CREDIT of the type "withdrawal": reference "", account "9391076543"`,
 		`no-amount: amount "": invalid amount`,
 		`no-fee: fixedCharge "": invalid amount`,
