@@ -62,6 +62,14 @@ func TestStatusCommand(t *testing.T) {
 	o.Exec(`DELETE FROM work WHERE id = $1`, id)
 	require.Empty(t, o.needs())
 
+	o.Exec(`INSERT INTO reconcile_items (id, kind, ref, exception, found_at, due_at)
+		SELECT gen_random_uuid(), 'payment', ref, exception::jsonb, now(), now() FROM (VALUES ('DOLLARS', '{"kind": "unposted", "detail": "processing_error: the currency is USD"}'),
+			('POSTED', '{"kind": "unposted", "detail": "no run has asked since", "eventId": "' || $1 || '"}'), ('DIFFERS', '{"kind": "differs", "detail": "amount"}'), ('WAITS', NULL)) i (ref, exception)`, id.String())
+	require.Equal(t, []string{"payments that cannot be posted 1 ajo reconcile open"}, o.needs())
+	require.Contains(t, o.good("reconcile", "open"), "the currency is USD")
+	o.good("reconcile", "dismiss", "DOLLARS", "--yes", "--reason", "the bank sent it back")
+	require.Empty(t, o.needs())
+
 	_, late := o.transfer("processing")
 	o.Exec(`DELETE FROM work WHERE kind = 'confirm'`)
 	o.Exec(`UPDATE transfers SET submitted_at = now() - interval '31 minutes' WHERE id = $1`, late)

@@ -102,6 +102,7 @@ func (t *Tools) Status(ctx context.Context) (Status, error) {
 	s.aged("payments", "to be confirmed by the bank", state.ProvisionalCount, state.ProvisionalOldest, lateSubmit, "ajo work list")
 	s.counted("payments", "that need a review", state.ReviewCount, true, "ajo review list")
 	s.counted("payments", "misdirected", state.MisdirectedCount, true, "ajo events list --category misdirected")
+	s.counted("payments", "that cannot be posted", state.RefusedCount, true, "ajo reconcile open")
 	s.aged("payments", "that the bank may have taken back", state.RecallCount, state.RecallOldest, lateSubmit, "ajo recalls list --status open")
 	s.counted("payments", "said to be taken back, against the bank's record", state.WatchedCount, false, "ajo recalls list --status watched")
 	s.aged("payouts", "not at the bank yet", state.PendingCount, state.PendingOldest, lateSubmit, "ajo transfers list --status pending")

@@ -141,9 +141,12 @@ func TestAlertsOfEvents(t *testing.T) {
 
 	require.Contains(t, a.follow("AjoPostingRefused", "ajo events list"), dollars.ID)
 	require.Contains(t, a.follow("AjoPostingRefused", "ajo reconcile --from"), "unposted")
+	refusals := func() string { return runToEnd(t, a.dir, a.settings, "status").out }
+	require.Regexp(t, `! payments +that cannot be posted +1 +ajo reconcile open`, refusals())
 	a.bank.SetTransaction(dollars.ID, func(tx *fakebank.Transaction) { tx.Currency = "NGN" })
 	refused := testenv.Value[string](a.Env, `SELECT id::text FROM inbound_events WHERE provider_txn_ref = $1`, dollars.ID)
 	a.follow("AjoPostingRefused", "ajo events repost", "<event>", refused)
+	require.Regexp(t, `payments +that cannot be posted +none`, refusals(), "although no run has asked since")
 	require.Equal(t, "4975.00", p.tenant.balance("shop-1"))
 	require.Contains(t, a.follow("AjoMisdirectedRising", "ajo events list"), "account is expired")
 	require.Contains(t, a.follow("AjoMisdirectedRising", "ajo tenant list"), p.tenant.email)

@@ -36,6 +36,7 @@ type State struct {
 	UnpostedCount     int64         // events that wait to be posted
 	UnpostedOldest    time.Duration
 	MisdirectedCount  int64
+	RefusedCount      int64 // payments that a reconciliation found at the bank, and that cannot be posted
 	PendingCount      int64 // transfers
 	PendingOldest     time.Duration
 	ProcessingCount   int64
@@ -196,7 +197,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 	// Each part is one row. LEFT JOIN ... ON true has them joined as written: the planner would try
 	// all orders of ten parts that a comma joins, which took 30 to 80 ms of each call.
 	err := tx.QueryRow(ctx, `
-		SELECT c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest, k.watched, f.n, f.oldest FROM
+		SELECT c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest, k.watched, f.n, f.oldest, z.n FROM
 			(SELECT count(*) AS n, min(e.processed_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'confirm'
 				AND e.status = 'processed' AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status`+ledger.RecallStands+`)) c
 			LEFT JOIN (SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND review_to_seq IS NULL AND direction = 'credit') r ON true
@@ -208,10 +209,12 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 			LEFT JOIN (SELECT count(*) AS n FROM deliveries WHERE dead) d ON true
 			LEFT JOIN (SELECT count(*) FILTER (WHERE status = 'open') AS n, min(opened_at) FILTER (WHERE status = 'open') AS oldest,
 				count(*) FILTER (WHERE status = 'watched') AS watched FROM recalls WHERE status`+ledger.RecallStands+`) k ON true
-			LEFT JOIN (SELECT count(*) AS n, min(created_at) AS oldest FROM freezes WHERE lifted_at IS NULL AND coalesce(until, 'infinity') > $1) f ON true`, now).
+			LEFT JOIN (SELECT count(*) AS n, min(created_at) AS oldest FROM freezes WHERE lifted_at IS NULL AND coalesce(until, 'infinity') > $1) f ON true
+			LEFT JOIN (SELECT count(*) AS n FROM reconcile_items i WHERE i.exception ->> 'kind' = 'unposted' AND i.dismissed_at IS NULL
+				AND NOT EXISTS (SELECT FROM inbound_events e WHERE e.id = ANY(ARRAY[(i.exception ->> 'eventId')::uuid]) AND e.category <> 'processing_error')) z ON true`, now).
 		Scan(&s.ProvisionalCount, &provisional, &s.ReviewCount, &s.UnpostedCount, &unposted,
 			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters, &s.RecallCount, &recall, &s.WatchedCount,
-			&s.FreezeCount, &freeze)
+			&s.FreezeCount, &freeze, &s.RefusedCount)
 	if err != nil {
 		return fmt.Errorf("what is open: %w", err)
 	}
