@@ -104,7 +104,7 @@ func (a *alarm) begin(alert, begin string, pairs []string) *process {
 	}
 	cmd := exec.Command("sh", "-c", "exec "+text)
 	if sql := regexp.MustCompile(`^(SELECT|ANALYZE) `); sql.MatchString(text) {
-		cmd = exec.Command(psql, a.settings["AJO_DATABASE_URL"], "-c", text)
+		cmd = exec.Command(psql, a.libpqURL(), "-c", text)
 	}
 	p := startProgram(a.t, a.world.dir, settings, cmd, strings.Fields(text))
 	a.procs = append(a.procs, p)

@@ -34,6 +34,18 @@ func (w *world) postgresTool(name string, args ...string) {
 	require.NoError(w.t, err, "%s: %s", name, out)
 }
 
+// libpqURL is the address of the world's database for Postgres' own programs: their library refuses
+// settings of the server in it.
+func (w *world) libpqURL() string {
+	w.t.Helper()
+	u, err := url.Parse(w.settings["AJO_DATABASE_URL"])
+	require.NoError(w.t, err)
+	q := u.Query()
+	q.Del("statement_timeout")
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
 // losesDatabase removes the database, and makes an empty one of its name.
 func (w *world) losesDatabase() {
 	w.t.Helper()
@@ -81,7 +93,7 @@ func TestRestoreDrill(t *testing.T) {
 	before := p.asks(1000)
 	p.payOutsEnd(1)
 	dump := filepath.Join(t.TempDir(), "ajo.dump")
-	p.postgresTool("pg_dump", "--format=custom", "--file="+dump, w.settings["AJO_DATABASE_URL"])
+	p.postgresTool("pg_dump", "--format=custom", "--file="+dump, w.libpqURL())
 
 	for range drillPayments {
 		p.txs = append(p.txs, p.payAndTell(p.nuban, "5000.00"))
@@ -101,7 +113,7 @@ func TestRestoreDrill(t *testing.T) {
 	w.losesDatabase()
 
 	lost := time.Now()
-	p.postgresTool("pg_restore", "--no-owner", "--exit-on-error", "--dbname="+w.settings["AJO_DATABASE_URL"], dump)
+	p.postgresTool("pg_restore", "--no-owner", "--exit-on-error", "--dbname="+w.libpqURL(), dump)
 	p.startAPI() // from now on events are taken
 	require.Equal(t, 40, p.progress().posted)
 	refsAgain := func(from, to int) {
