@@ -148,6 +148,28 @@ func TestDocumentsNameSettingsAndLogLinesThatExist(t *testing.T) {
 	require.GreaterOrEqual(t, messages, 6)
 }
 
+// KEDA starts workers that somebody has scaled to none. So where the workers of a queue must stop,
+// the documents say how KEDA is paused, and payouts are stopped in the books.
+func TestDocumentsStopWhatKEDAStarts(t *testing.T) {
+	t.Parallel()
+	read := func(path string) string {
+		b, err := os.ReadFile("../../" + path)
+		require.NoError(t, err)
+		return strings.Join(strings.Fields(string(b)), " ")
+	}
+	require.Contains(t, read("deploy/kubernetes/autoscaling/keda.yaml"), "metadata: name: ajo-worker-settle spec: scaleTargetRef: name: ajo-worker-settle minReplicaCount: 1")
+	_, kubernetes, _ := strings.Cut(read("docs/operations.md"), " ## Kubernetes ")
+	kubernetes, _, _ = strings.Cut(kubernetes, " ## ")
+	require.Contains(t, kubernetes, "scaledobject/ajo-worker-settle autoscaling.keda.sh/paused-replicas=0")
+	require.Contains(t, kubernetes, "scaledobject/ajo-worker-settle autoscaling.keda.sh/paused-replicas-")
+	runbook := read("deploy/runbook.md")
+	require.NotContains(t, runbook, "kubectl scale")
+	_, restore, _ := strings.Cut(runbook, " ## Restore drill ")
+	for _, part := range []string{"operations.md#kubernetes", "`ajo freeze payouts ", "`ajo freeze lift "} {
+		require.Contains(t, restore, part)
+	}
+}
+
 // sources is the program's text, without its tests.
 func sources(t *testing.T) string {
 	t.Helper()

@@ -41,6 +41,8 @@ func TestAlertsOfBooks(t *testing.T) {
 
 	a.says(worker, "AjoInvariantViolated", "alert=invariant")
 	require.Contains(t, a.followTo(1, "AjoInvariantViolated", "ajo ledger verify"), shop.String())
+	a.follow("AjoInvariantViolated", "ajo freeze payouts")
+	require.Equal(t, 1, a.count(`SELECT count(*) FROM freezes WHERE scope = 'payouts' AND lifted_at IS NULL AND until IS NULL`))
 	found := cells(a.follow("AjoNegativeBalance", "SELECT"))
 	require.Equal(t, [][]string{{poor.String(), "poor", s.tenant.String(), "-40.00"}}, found)
 	a.follow("AjoNegativeBalance", "ajo tenant show", "<tenant id>", found[0][2])

@@ -114,6 +114,8 @@ func TestRestoreDrill(t *testing.T) {
 
 	lost := time.Now()
 	p.postgresTool("pg_restore", "--no-owner", "--exit-on-error", "--dbname="+w.libpqURL(), dump)
+	frozen := runToEnd(t, w.dir, w.settings, "freeze", "payouts", "--yes", "--reason", "restore drill")
+	require.Zero(t, frozen.code, frozen.out)
 	p.startAPI() // from now on events are taken
 	require.Equal(t, 40, p.progress().posted)
 	refsAgain := func(from, to int) {
@@ -148,6 +150,8 @@ func TestRestoreDrill(t *testing.T) {
 		return at.posted == len(p.txs) && at.delivered == len(p.txs) && p.count(`SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND status = 'confirmed'`) == len(p.txs)
 	})
 	p.startWorker("settle")
+	lifted := runToEnd(t, w.dir, w.settings, "freeze", "lift", anID.FindString(frozen.out), "--yes", "--reason", "restore drill")
+	require.Zero(t, lifted.code, lifted.out)
 	p.payOutsEnd(1 + drillPayouts + drillLost)
 	p.checkDrill(before)
 	t.Logf("%d payments and %d payouts after the dump, %d payouts lost unpaid: right again %s after the loss; %d deliveries before it, %d after", drillPayments, drillPayouts,
