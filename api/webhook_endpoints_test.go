@@ -93,6 +93,8 @@ func TestWebhookEndpointRefusals(t *testing.T) {
 	w.do("DELETE", last, "", key...).ok(200, nil)
 	add(`{"url":"https://example.com/1"}`).refused(409, "there is already an endpoint with this url")
 	add(`{"url":"https://example.com/19"}`).ok(201, nil)
+	w.do("POST", "/auth/webhook-url", `{"url":"https://example.com/1"}`, key...).refused(409, "there is already an endpoint with this url")
+	w.do("POST", "/auth/webhook-url", `{"url":"https://example.com/18"}`, w.onboard().withKey()...).ok(200, nil)
 	w.do("GET", "/auth/deliveries?endpointId=none", "", w.onboard().withSession()...).refused(400, "endpointId must be an endpoint's id, or default")
 }
 

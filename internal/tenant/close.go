@@ -63,7 +63,9 @@ func (s *Service) BeginClose(ctx context.Context, id uuid.UUID, by audit.By) (cl
 
 // FinishClose closes a suspended tenant whose accounts are all closed at the bank, and returns how
 // many are not: then nothing was changed. What came in since [Service.BeginClose] is refused as
-// there. Its keys and its sessions are no more; its books stay. For operators; [ErrNotFound].
+// there. Its keys and its sessions are no more, nor are its paused endpoints, whose pause nobody
+// could end: what waits for them becomes a dead letter. Its books stay. For operators;
+// [ErrNotFound].
 func (s *Service) FinishClose(ctx context.Context, id uuid.UUID, by audit.By) (waiting int64, err error) {
 	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
 		if t.status == Closed {
@@ -76,7 +78,12 @@ func (s *Service) FinishClose(ctx context.Context, id uuid.UUID, by audit.By) (w
 		if err != nil || waiting > 0 {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `UPDATE tenants SET status = $2, updated_at = $3 WHERE id = $1`, id, Closed, now); err != nil {
+		// as RemoveEndpoint does
+		if _, err := tx.Exec(ctx, `
+			WITH paused AS (
+				UPDATE webhook_endpoints SET removed_at = $3, updated_at = $3, secret = NULL, secret_previous = NULL, secret_previous_until = NULL
+				WHERE tenant_id = $1 AND paused_at IS NOT NULL AND removed_at IS NULL RETURNING id)
+			UPDATE tenants SET status = $2, updated_at = $3, webhook_endpoints = webhook_endpoints - (SELECT count(*) FROM paused) WHERE id = $1`, id, Closed, now); err != nil {
 			return err
 		}
 		// as endKey does

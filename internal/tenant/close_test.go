@@ -132,6 +132,28 @@ func TestOnlyAnEmptyTenantIsClosed(t *testing.T) {
 	require.Equal(t, []string{"operator", `"suspended"`, `"closed"`}, []string{lines[0].Actor, string(lines[0].Before), string(lines[0].After)})
 }
 
+// A closed tenant can end no pause: what waits for a paused endpoint would wait for ever, and keep
+// all deliveries of that time from the archive. Its other endpoints still hear of what comes late.
+func TestACloseEndsPausedEndpoints(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	s := b.shop("ada@example.com")
+	paused := b.Env.Endpoint(s.id, "https://old.example", "{payment.received}")
+	b.Exec(`UPDATE webhook_endpoints SET paused_at = $2 WHERE id = $1`, paused, b.Env.Clock.Now())
+	open := b.Env.Endpoint(s.id, "https://books.example", "{payment.received}")
+	_, err := b.BeginClose(ctx, s.id, byHand)
+	require.NoError(t, err)
+	waiting, err := b.FinishClose(ctx, s.id, byHand)
+	require.NoError(t, err)
+	require.Zero(t, waiting)
+	require.Equal(t, Closed, testenv.Value[string](b.Env, `SELECT status FROM tenants WHERE id = $1`, s.id))
+	left, err := b.Endpoints(ctx, s.id)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	require.Equal(t, open, left[0].ID)
+	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT webhook_endpoints FROM tenants WHERE id = $1`, s.id))
+}
+
 // replicated runs a statement without the schema's guards, for rows that are of other packages.
 func (b *bundle) replicated(sql string, args ...any) {
 	b.T.Helper()

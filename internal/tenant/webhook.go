@@ -21,7 +21,8 @@ var errURLMissing = errs.New(errs.Invalid, "url is required")
 // SetWebhookURL sets the URL of the tenant's deliveries, and returns it. With the first URL the
 // signing secret is created, so that no event is sent unsigned. Session or API key. The URL must
 // follow the service's rules for callbacks; the address that a name resolves to is checked at each
-// connection. The owner gets an e-mail when it changes. (Specification, POST /auth/webhook-url.)
+// connection. An endpoint's is refused, as each event would come there twice. The owner gets an
+// e-mail when it changes. (Specification, POST /auth/webhook-url.)
 func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string, by audit.By) (string, error) {
 	raw = strings.TrimSpace(raw)
 	if raw == "" {
@@ -41,6 +42,14 @@ func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string, b
 		}
 		if was == raw {
 			return nil
+		}
+		var there bool
+		if err := tx.QueryRow(ctx, `
+			SELECT EXISTS (SELECT FROM webhook_endpoints WHERE tenant_id = $1 AND url = $2 AND removed_at IS NULL)`, id, raw).Scan(&there); err != nil {
+			return err
+		}
+		if there {
+			return errEndpointURL
 		}
 		if _, err := tx.Exec(ctx, `UPDATE tenants SET webhook_url = $2, updated_at = $3 WHERE id = $1`, id, raw, now); err != nil {
 			return err

@@ -75,8 +75,9 @@ func RecordWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet) e
 
 // MoveWallet moves the books to another wallet. If that is another account, nothing may still wait
 // for an answer about the previous one, or come to wait for it: a payment that is posted or
-// assigned later would be reversed, as the other account does not know it. [ErrWalletWaits]. For
-// operators, who have stopped all roles before.
+// assigned later would be reversed, as the other account does not know it, and the refund of a
+// misdirected payment would never be submitted ([Service.atBank]). [ErrWalletWaits]. For operators,
+// who have stopped all roles before.
 func MoveWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet, by audit.By) error {
 	return pg.InTx(ctx, pool, func(tx pg.Tx) error {
 		is, err := ReadWallet(ctx, tx)
@@ -88,7 +89,7 @@ func MoveWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet, by 
 			var misdirected money.Amount
 			if err := tx.QueryRow(ctx, `
 				SELECT (SELECT count(*) FROM work WHERE kind IN ('ingest', 'confirm')),
-					(SELECT count(*) FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.attempt_count > 0),
+					(SELECT count(*) FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND (t.attempt_count > 0 OR t.account_id = $1)),
 					(SELECT coalesce(sum(balance), 0) FROM ledger_balances WHERE account_id = $1)`, suspense.ID).Scan(&payments, &payouts, &misdirected); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
@@ -89,4 +91,34 @@ func TestBooksAreOfOneWallet(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, elsewhere)
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'wallet.move' AND reason = 'a test'`))
+}
+
+// The refund of a misdirected payment asks the bank about the payment before it leaves: another
+// account does not know it, so the books stay until the refund has ended, although nothing is in
+// suspense any more.
+func TestBooksStayWhileAMisdirectedPaymentGoesBack(t *testing.T) {
+	b := setup(t)
+	ours, other := transfer.Wallet{AccountID: "ours", Host: "bank.example"}, transfer.Wallet{AccountID: "other", Host: "bank.example"}
+	move := func() error {
+		return transfer.MoveWallet(b.ctx, b.Pool, b.Clock.Now(), other, audit.By{Actor: "cli:test", Reason: "a test"})
+	}
+	require.NoError(t, transfer.RecordWallet(b.ctx, b.Pool, b.Clock.Now(), ours))
+	event := uuid.Must(uuid.NewV7())
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		return ledger.PostMovements(b.ctx, tx, b.Clock.Now(), []ledger.Movement{{
+			Account: ledger.Suspense, Direction: ledger.Credit, Amount: money.Must("5.00"), Kind: ledger.KindSuspense, ProviderTxnRef: "stray-1",
+			TransactionGroupID: ledger.GroupOf(ledger.KindSuspense, ledger.Suspense, event),
+		}})
+	}))
+	require.ErrorIs(t, move(), transfer.ErrWalletWaits)
+	ref, err := b.svc.RefundSuspense(b.ctx, transfer.SuspenseRefund{
+		EventID: event,
+		Record:  provider.Transaction{ID: "stray-1", SenderName: "Amina Bello", SenderAccount: "0123456789", SenderBankCode: "058"},
+		Lock:    func(context.Context, pg.Tx) error { return nil },
+	}, audit.By{Actor: "cli:test", Reason: "the payer mistyped the number"})
+	require.NoError(t, err)
+	require.Equal(t, "0.00", testenv.Value[money.Amount](b.Env, `SELECT balance FROM ledger_balances WHERE account_id = $1`, ledger.Suspense.ID()).String())
+	require.ErrorIs(t, move(), transfer.ErrWalletWaits, "the refund was not submitted yet")
+	b.Exec(`DELETE FROM work WHERE id = (SELECT id FROM transfers WHERE merchant_tx_ref = $1)`, ref)
+	require.NoError(t, move(), "it has ended")
 }
