@@ -118,9 +118,10 @@ func startAPI(ctx context.Context, cfg config.Config, log *slog.Logger, bank *sa
 func (c *core) ready(ctx context.Context) []api.Check {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	redis := make(chan error, 1)
+	redis, disk := make(chan error, 1), make(chan error, 1)
 	go func() { redis <- c.redis.Ping(ctx).Err() }()
-	postgres, spool := c.pool.Ping(ctx), c.spool.Check()
+	go func() { disk <- c.spool.Check(ctx) }()
+	postgres, spool := c.pool.Ping(ctx), <-disk
 	if c.stopping.Load() {
 		return []api.Check{{Name: "process", Err: errStopping}}
 	}

@@ -66,6 +66,10 @@ type Spool struct {
 
 	state   sync.Mutex       // guards counted; writers do not wait for it
 	counted map[string]count // what State has counted in the segments
+
+	checking sync.Mutex   // guards asked
+	asked    *answer      // to the check that is under way; nil: none is
+	check    func() error // a test's own, as of a disk that hangs
 }
 
 // Open creates the folder if it is missing and returns its spool, which takes no more once it has
@@ -75,8 +79,9 @@ func Open(dir string, max int64) (*Spool, error) {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
 	s := &Spool{dir: dir, max: max}
+	s.check = s.tryWrite
 	// a full one, as after its bound was lowered, can still be drained
-	if err := s.Check(); err != nil && !errors.Is(err, ErrFull) {
+	if err := s.tryWrite(); err != nil && !errors.Is(err, ErrFull) {
 		return nil, err
 	}
 	s.appends = batch.New(1, batchMax, s.write)
@@ -178,21 +183,6 @@ func (s *Spool) release() error {
 	f := s.active
 	s.active = nil
 	return f.Close() // which releases the lock
-}
-
-// Check reports whether a record could be written now, for readiness. It waits for no append, and
-// no append for it.
-func (s *Spool) Check() error {
-	f, err := os.CreateTemp(s.dir, "check-*")
-	if err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	_, err = f.Write([]byte{0})
-	err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-	if err == nil && s.sizeOnDisk() >= s.max {
-		err = ErrFull
-	}
-	return err
 }
 
 // Waiting counts the bytes that are not drained yet. It waits for no append.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,9 +157,9 @@ func TestBound(t *testing.T) {
 		require.NoError(t, s.Append(ctx, record))
 	}
 	require.ErrorIs(t, s.Append(ctx, record), ErrFull)
-	require.ErrorIs(t, s.Check(), ErrFull)
+	require.ErrorIs(t, s.Check(ctx), ErrFull)
 	require.Len(t, drain(t, s), 5)
-	require.NoError(t, s.Check())
+	require.NoError(t, s.Check(ctx))
 	require.NoError(t, s.Append(ctx, record))
 	require.ErrorIs(t, s.Append(ctx, make([]byte, maxRecord+1)), errTooLarge)
 	require.ErrorIs(t, s.Append(ctx, nil), errTooLarge)
@@ -175,9 +176,9 @@ func TestASmallerBoundLosesNothing(t *testing.T) {
 	}
 	require.NoError(t, s.Close())
 	s = open(t, s.dir, 1)
-	require.ErrorIs(t, s.Check(), ErrFull)
+	require.ErrorIs(t, s.Check(ctx), ErrFull)
 	require.Len(t, drain(t, s), 4)
-	require.NoError(t, s.Check())
+	require.NoError(t, s.Check(ctx))
 }
 
 // Who asks about the folder waits for no append: one that hangs at the disk has the writers' lock.
@@ -189,7 +190,7 @@ func TestNobodyWhoAsksWaitsForAnAppend(t *testing.T) {
 	defer s.mu.Unlock()
 	answers := make(chan string)
 	go func() {
-		answers <- fmt.Sprint("check ", s.Check())
+		answers <- fmt.Sprint("check ", s.Check(ctx))
 		answers <- fmt.Sprint("waiting ", s.Waiting())
 		answers <- fmt.Sprint("state ", s.State().Records)
 	}()
@@ -201,6 +202,31 @@ func TestNobodyWhoAsksWaitsForAnAppend(t *testing.T) {
 			t.Fatalf("waited 30s for %q while an append has the lock", want)
 		}
 	}
+}
+
+// A disk that hangs keeps nobody waiting who asks whether it can be written, and is asked once,
+// however many ask.
+func TestCheckOfADiskThatHangs(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), 1<<20)
+	require.NoError(t, s.Check(ctx))
+	var asked atomic.Int64
+	back := make(chan struct{})
+	s.check = func() error {
+		asked.Add(1)
+		<-back
+		return nil
+	}
+	for range 5 {
+		soon, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		require.ErrorIs(t, s.Check(soon), context.DeadlineExceeded)
+		cancel()
+	}
+	require.LessOrEqual(t, asked.Load(), int64(1))
+	close(back)
+	require.NoError(t, s.Check(ctx))
+	s.check = func() error { return ErrFull }
+	require.ErrorIs(t, s.Check(ctx), ErrFull, "it is asked again")
 }
 
 // A process that died in the middle of a write leaves a torn tail: at whatever byte it was torn,
