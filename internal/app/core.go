@@ -211,8 +211,11 @@ func (c *core) drain() {
 	c.background(func(ctx context.Context) {
 		c.spool.Run(ctx, drainEvery, c.payments.Unspool, func(taken int, err error) {
 			level, more := slog.LevelInfo, []any{slog.Int("events", taken), slog.Int64("bytes_left", c.spool.Waiting()), slog.Any("err", err)}
-			if errors.Is(err, spool.ErrSetAside) {
+			switch {
+			case errors.Is(err, spool.ErrSetAside):
 				level, more = slog.LevelError, append(more, slog.String("alert", "spool_damaged"))
+			case errors.Is(err, spool.ErrDisk):
+				level, more = slog.LevelError, append(more, slog.String("alert", "spool_disk"))
 			}
 			c.log.Log(ctx, level, "the spool was drained", more...)
 		})

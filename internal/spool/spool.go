@@ -43,6 +43,10 @@ var (
 // error of this kind when it has set a segment aside, for any reason.
 var ErrSetAside = errors.New("spool: a segment was set aside")
 
+// ErrDisk says that the disk does not give a segment, such as one of another user, or does not let
+// it be removed. Drain continues with the others.
+var ErrDisk = errors.New("spool: a segment cannot be read or removed")
+
 const (
 	headerSize = 8       // length and CRC-32C, both little-endian uint32
 	maxRecord  = 1 << 20 // bytes
@@ -213,7 +217,7 @@ func (s *Spool) segments() []string {
 // [ErrSetAside]; what was handed over before is handed over again next time. It skips segments that
 // another process writes or drains. A segment with damaged records, or with records that take can
 // never take, is renamed to be set aside once the others were taken, and the error is an
-// [ErrSetAside].
+// [ErrSetAside]. One that cannot be read, or not be removed, stays: [ErrDisk].
 func (s *Spool) Drain(ctx context.Context, take func(ctx context.Context, records [][]byte) error) (taken int, err error) {
 	s.mu.Lock()
 	err = s.release()
@@ -225,7 +229,7 @@ func (s *Spool) Drain(ctx context.Context, take func(ctx context.Context, record
 	for _, path := range s.segments() {
 		n, err := s.drainSegment(ctx, path, take)
 		taken += n
-		if errors.Is(err, ErrSetAside) {
+		if errors.Is(err, ErrSetAside) || errors.Is(err, ErrDisk) {
 			problems = append(problems, err)
 			continue
 		}
@@ -247,7 +251,7 @@ func (s *Spool) drainSegment(ctx context.Context, path string, take func(context
 		return 0, nil // another process has drained it
 	}
 	if err != nil {
-		return 0, fmt.Errorf("spool: %w", err)
+		return 0, fmt.Errorf("%w: %w", ErrDisk, err)
 	}
 	defer func() { _ = f.Close() }()
 	if lock(f) != nil {
@@ -258,7 +262,7 @@ func (s *Spool) drainSegment(ctx context.Context, path string, take func(context
 	}
 	data, err := io.ReadAll(f) // whatever bound it was written under
 	if err != nil {
-		return 0, fmt.Errorf("spool: %w", err)
+		return 0, fmt.Errorf("%w: %w", ErrDisk, err)
 	}
 	taken := 0
 	var aside error
@@ -287,7 +291,10 @@ func (s *Spool) drainSegment(ctx context.Context, path string, take func(context
 	failpoint.At("spool/before-remove")
 	err = errors.Join(os.Remove(path), syncDir(s.dir))
 	failpoint.At("spool/after-remove")
-	return taken, err
+	if err != nil {
+		return taken, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	return taken, nil
 }
 
 // some cuts off the first records, as many as are handed over at once. An error says why there are

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"encoding/binary"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,10 +46,14 @@ func (s *Spool) State() State {
 type count struct{ size, at, records int64 }
 
 // more counts the records that were appended since, reading only their headers. It stops at an
-// impossible size.
+// impossible size. What cannot be read has a record at least, unless it is empty.
 func (c count) more(path string) count {
 	f, err := os.Open(path)
 	if err != nil {
+		if info, err := os.Stat(path); err == nil { // else it has been drained
+			c.size = info.Size()
+			return c.unread()
+		}
 		return c
 	}
 	defer func() { _ = f.Close() }()
@@ -57,7 +62,11 @@ func (c count) more(path string) count {
 	}
 	var head [headerSize]byte
 	for {
-		if n, _ := f.ReadAt(head[:], c.at); n < headerSize {
+		n, err := f.ReadAt(head[:], c.at)
+		if n < headerSize && err != io.EOF {
+			return c.unread()
+		}
+		if n < headerSize {
 			return c
 		}
 		size := int64(binary.LittleEndian.Uint32(head[:]))
@@ -67,4 +76,12 @@ func (c count) more(path string) count {
 		c.at += headerSize + size
 		c.records++
 	}
+}
+
+// unread is the count of a segment that cannot be read any further.
+func (c count) unread() count {
+	if c.size > 0 {
+		c.records = max(c.records, 1)
+	}
+	return c
 }
