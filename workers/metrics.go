@@ -61,6 +61,21 @@ func ShowDepths(r redis.UniversalClient) error {
 	return nil
 }
 
+// TakesWrites fails if Redis does not take writes: one that is a replica, lacks replicas or cannot
+// save answers every question, while tasks are neither enqueued nor taken. It deletes a key beside
+// each queue, as they may lie on several nodes; none is ever there. A full Redis lets it.
+func TakesWrites(ctx context.Context, r redis.UniversalClient) error {
+	_, err := r.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, k := range tasks.Kinds {
+			for _, queue := range tasks.Queues(k) {
+				p.Del(ctx, "asynq:{"+queue+"}:writable")
+			}
+		}
+		return nil
+	})
+	return err
+}
+
 // Running returns how many processes work on the queues, and the kinds that none of them works on.
 func Running(r redis.UniversalClient) (n int, unserved []string, err error) {
 	servers, err := asynq.NewInspectorFromRedisClient(r).Servers()

@@ -48,11 +48,19 @@ func (c *core) collect(ctx context.Context, deliveries *webhook.Service) {
 		metrics.Reconciled(due.ReadUntil, due.Exceptions)
 		metrics.ClockOffset(due.Offset)
 	}
-	metrics.Collected(c.clock.Now(), err == nil, workers.ShowDepths(c.redis) == nil)
+	metrics.Collected(c.clock.Now(), err == nil, c.redisWorks(ctx) == nil)
 	s := c.spool.State() // its segments' names have the machine's time
 	metrics.Spool(s.Bytes, s.Max, s.Records, metrics.Age(clock.System.Now(), s.Oldest), s.Damaged)
 	if deliveries != nil {
 		open, since := deliveries.Breakers()
 		metrics.Breakers(open, metrics.Age(now, since))
 	}
+}
+
+// redisWorks shows the tasks of each queue. It fails if Redis cannot be used.
+func (c *core) redisWorks(ctx context.Context) error {
+	if err := workers.ShowDepths(c.redis); err != nil {
+		return err
+	}
+	return workers.TakesWrites(ctx, c.redis)
 }

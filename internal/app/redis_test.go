@@ -45,3 +45,27 @@ func TestCheckRedis(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, log, "allkeys-lru")
 }
+
+// A Redis that answers and takes no writes is of no use: tasks are neither enqueued nor taken. A
+// full one is another matter: what is in it can leave.
+func TestRedisThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	ctx, node := context.Background(), testenv.StartRedis(t)
+	client, err := redisconn.Open(node.URL, redisconn.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	admin := node.Client()
+	defer func() { require.NoError(t, admin.Close()) }()
+	c := &core{redis: client}
+	set := func(name, value string) { require.NoError(t, admin.ConfigSet(ctx, name, value).Err()) }
+	require.NoError(t, c.redisWorks(ctx))
+	set("min-replicas-to-write", "1")
+	require.ErrorContains(t, c.redisWorks(ctx), "NOREPLICAS")
+	set("min-replicas-to-write", "0")
+	set("maxmemory", "1")
+	require.ErrorContains(t, admin.Set(ctx, "anything", "x", 0).Err(), "OOM")
+	require.NoError(t, c.redisWorks(ctx))
+	set("maxmemory", "0")
+	require.NoError(t, admin.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err())
+	require.ErrorContains(t, c.redisWorks(ctx), "READONLY")
+}
