@@ -234,10 +234,17 @@ func (l *Limiter) count(ctx context.Context, counts *metrics.Limit, rate limiter
 	return resultOf(got, rate)
 }
 
-// connect loads the store's script, and so finds out whether Redis is there.
+// connect loads the store's script, and so finds out whether Redis is there. It writes nothing
+// into a key, too, which makes none: a script can be loaded where nothing can be counted, as by a
+// replica or a full Redis.
 func (l *Limiter) connect() error {
 	s, err := redisstore.NewStoreWithOptions(l.client, limiter.StoreOptions{Prefix: prefix})
 	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if err := l.client.SetRange(ctx, prefix+":writable", 0, "").Err(); err != nil {
 		return err
 	}
 	l.shared.Store(&s)

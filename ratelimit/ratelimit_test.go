@@ -194,6 +194,31 @@ func TestRedisAwayAtStart(t *testing.T) {
 	require.Zero(t, a.n.Load(), "no request asks a Redis that is known to be away")
 }
 
+// A Redis that answers and takes no writes counts nothing: the limits stay in this process until it
+// takes them, and nothing else is said meanwhile.
+func TestRedisThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	for setting, bad := range map[string][2]string{"NOREPLICAS": {"min-replicas-to-write", "1"}, "OOM": {"maxmemory", "1"}} {
+		t.Run(setting, func(t *testing.T) {
+			ctx, node := context.Background(), testenv.StartRedis(t)
+			client := node.Client()
+			t.Cleanup(func() { _ = client.Close() })
+			require.NoError(t, client.ConfigSet(ctx, bad[0], bad[1]).Err())
+			require.ErrorContains(t, client.Set(ctx, "anything", "x", time.Second).Err(), setting)
+			var said bytes.Buffer
+			l, err := New(Options{Client: client, PerTenant: "2-H", Open: "3-H", Log: slog.New(slog.NewTextHandler(&said, nil))})
+			require.NoError(t, err)
+			require.ErrorContains(t, l.connect(), setting)
+			require.Nil(t, l.shared.Load())
+			require.True(t, countKey(ctx, l, sha256.Sum256([]byte("one"))).OK)
+			require.NoError(t, client.ConfigSet(ctx, bad[0], "0").Err())
+			testenv.Eventually(t, time.Minute, "the limits to be shared", func() bool { return l.shared.Load() != nil })
+			require.NoError(t, l.Close())
+			require.Equal(t, 1, strings.Count(said.String(), "kept in this process"), said.String())
+		})
+	}
+}
+
 // A Redis that is taken away and given back, and one that takes connections and never answers.
 func TestRedisGoesAndComesBack(t *testing.T) {
 	t.Parallel()
