@@ -154,7 +154,7 @@ func (p idlePolling) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // isOutage reports whether an error means that Redis cannot be used: no answer at all, or that of a
-// server that is not ready, is full, or does not let this process in.
+// server that is not ready, takes no writes, is full, or does not let this process in.
 func isOutage(err error) bool {
 	if err == nil {
 		return false
@@ -165,7 +165,7 @@ func isOutage(err error) bool {
 	}
 	word, _, _ := strings.Cut(answer.Error(), " ")
 	switch word {
-	case "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "TRYAGAIN", "OOM", "MISCONF", "NOAUTH", "WRONGPASS", "NOPERM":
+	case "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "NOREPLICAS", "TRYAGAIN", "OOM", "MISCONF", "NOAUTH", "WRONGPASS", "NOPERM":
 		return true
 	}
 	return false

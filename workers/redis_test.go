@@ -235,3 +235,15 @@ func (s *scaled) dashboard() {
 		require.Equal(s.T, http.StatusOK, w.Code, "%s: %s", path, w.Body)
 	}
 }
+
+// A Redis that lacks its replicas gives no task: that is an outage, after which asynq would ask
+// again at once.
+func TestTooFewReplicasAreAnOutage(t *testing.T) {
+	t.Parallel()
+	node := testenv.StartRedis(t, "min-replicas-to-write 1")
+	c := node.Client()
+	defer func() { require.NoError(t, c.Close()) }()
+	err := c.Eval(context.Background(), `return redis.call("RPOPLPUSH", KEYS[1], KEYS[2])`, []string{"{q}pending", "{q}active"}).Err()
+	require.ErrorContains(t, err, "NOREPLICAS")
+	require.True(t, isOutage(err), err)
+}
