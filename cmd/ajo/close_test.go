@@ -53,6 +53,24 @@ func TestCloseOfATenant(t *testing.T) {
 	require.Contains(t, o.good("tenant", "list", "--status", "closed"), id)
 }
 
+// What was never opened keeps no tenant from being closed, unless a request is at the bank with it.
+func TestCloseOfATenantWithWhatWasNeverOpened(t *testing.T) {
+	o := setup(t)
+	id := o.unfinished()
+	o.Exec(`UPDATE accounts SET status = 'expired', expired_at = now(), closed_at = now() WHERE id = $1`, o.account)
+	closeIt := []string{"tenant", "close", o.tenant.String(), "--yes", "--reason", "the contract has ended"}
+	o.Exec(`UPDATE accounts SET leased_until = now() + interval '1 hour' WHERE id = $1`, id)
+	require.EqualValues(t, 1, decode[closing](o, closeIt...).Waiting, "a request is at the bank with it")
+	o.Exec(`UPDATE accounts SET leased_until = NULL WHERE id = $1`, id)
+	out, said, err := o.run(closeIt...)
+	require.NoError(t, err)
+	require.Contains(t, out, "is closed.")
+	require.Contains(t, said, "are not closed there; close them with the bank: "+id.String(), "the command has no settings of the bank")
+	require.Zero(t, testenv.Value[int](o.Env, `SELECT count(*) FROM accounts WHERE id = $1`, id))
+	require.Equal(t, 1, testenv.Value[int](o.Env, `SELECT count(*) FROM audit_log WHERE action = 'accounts.close' AND target = $1`, "account:"+id.String()))
+	require.Equal(t, "closed", testenv.Value[string](o.Env, `SELECT status FROM tenants WHERE id = $1`, o.tenant))
+}
+
 // Accounts are dormant by their newest entry or, without one, by their opening; closed ones are not
 // listed.
 func TestDormantAccounts(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -213,14 +214,15 @@ func (t *tool) newCloseTenantCmd() *cobra.Command {
 		long: `Closes a tenant: it is suspended, its accounts are expired and closed at the bank, and then its API keys are revoked. Refused while the
 tenant has money, a hold, a transfer under way, an unconfirmed payment, a review or a recall. The workers close the accounts at the bank and
 retry where that fails; run the command again until it says that the tenant is closed. Its books and history stay. "ajo tenant activate"
-opens it again, without its accounts and keys.`,
+opens it again, without its accounts and keys. A row whose provisioning nobody finishes is removed, as by "ajo accounts close" (a number
+that the bank may have opened for it is closed with the settings AJO_PROVIDER_*).`,
 		example: `  ajo tenant close ops@shop.example --reason "contract 12 has ended"`,
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		return plan{
 			will:     fmt.Sprintf("Close tenant %s: its accounts are ended and closed at the bank, and its credentials are refused from now on.", nameAndStatus(r)),
 			enqueues: true,
 			do: func(by audit.By) (result, error) {
-				n, err := tools.CloseTenant(ctx, r.ID, by)
+				n, open, err := tools.CloseTenant(ctx, r.ID, by)
 				if err != nil {
 					return result{}, err
 				}
@@ -228,10 +230,14 @@ opens it again, without its accounts and keys.`,
 					return result{}, err
 				}
 				c := closing{r.Status == tenant.Closed, n, r}
+				out := done(c, "Tenant %q (%s) is closed.", r.Name, r.Email)
 				if n > 0 {
-					return done(c, "Tenant %q (%s) is suspended. Accounts still to be closed at the bank: %d. Run this again when the workers have closed them.", r.Name, r.Email, n), nil
+					out = done(c, "Tenant %q (%s) is suspended. Accounts still to be closed at the bank: %d. Run this again when the workers have closed them.", r.Name, r.Email, n)
 				}
-				return done(c, "Tenant %q (%s) is closed.", r.Name, r.Email), nil
+				if len(open) > 0 {
+					out.note = "Numbers that the bank may have opened under these references are not closed there; close them with the bank: " + strings.Join(open, ", ")
+				}
+				return out, nil
 			},
 		}, nil
 	})

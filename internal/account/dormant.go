@@ -41,6 +41,14 @@ func ExpireAll(ctx context.Context, pool *pg.Pool, now time.Time, tenantID uuid.
 	}
 }
 
+// Unfinished returns the rows of a tenant whose provisioning nobody finishes, some at a time: no
+// request is at the bank with them, and [CloseByHand] removes them.
+func Unfinished(ctx context.Context, q pg.Querier, now time.Time, tenantID uuid.UUID) ([]uuid.UUID, error) {
+	return pg.Collect(ctx, q, pgx.RowTo[uuid.UUID], `
+		SELECT id FROM accounts WHERE tenant_id = $1 AND status = 'provisioning' AND coalesce(leased_until, '-infinity') <= $2 ORDER BY id LIMIT $3`,
+		tenantID, now, expireSlice)
+}
+
 // Dormant is an account that is open at the bank and has had no movement for long.
 type Dormant struct {
 	ID         uuid.UUID

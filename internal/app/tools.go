@@ -236,18 +236,50 @@ func (t *Tools) RotateSecret(ctx context.Context, id uuid.UUID, by audit.By) (pr
 	return t.Tenants.RotateWebhookSecret(ctx, id, by)
 }
 
-// CloseTenant closes a tenant: it is suspended, its accounts are ended, and once the workers have
-// closed these at the bank, the next call archives it. It answers how many accounts the bank has
-// still to close; zero: the tenant is closed. It may be called again at any time.
-func (t *Tools) CloseTenant(ctx context.Context, id uuid.UUID, by audit.By) (waiting int64, err error) {
+// unfinishedTime is for how long one call of [Tools.CloseTenant] removes what was never opened: the
+// bank is asked about each, and the console does not wait for longer than two minutes.
+const unfinishedTime = time.Minute
+
+// CloseTenant closes a tenant: it is suspended, its accounts are ended, what was never opened is
+// removed, and once the workers have closed the accounts at the bank, the next call archives it. It
+// answers how many are still to be closed; zero: the tenant is closed. Under the references of open
+// the bank may have numbers that it has not closed ([Tools.CloseAccount]). It may be called again
+// at any time.
+func (t *Tools) CloseTenant(ctx context.Context, id uuid.UUID, by audit.By) (waiting int64, open []string, err error) {
 	closed, err := t.Tenants.BeginClose(ctx, id, by)
 	if err != nil || closed {
-		return 0, err
+		return 0, nil, err
 	}
 	if err := account.ExpireAll(ctx, t.Pool, t.clock.Now(), id, "the tenant is closed"); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	return t.Tenants.FinishClose(ctx, id, by)
+	if open, err = t.removeUnfinished(ctx, id, by); err != nil {
+		return 0, open, err
+	}
+	waiting, err = t.Tenants.FinishClose(ctx, id, by)
+	return waiting, open, err
+}
+
+// removeUnfinished removes a tenant's rows that never became accounts.
+func (t *Tools) removeUnfinished(ctx context.Context, tenantID uuid.UUID, by audit.By) (open []string, err error) {
+	began := t.clock.Now()
+	rows, err := account.Unfinished(ctx, t.Pool, began, tenantID)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range rows {
+		if t.clock.Now().Sub(began) > unfinishedTime {
+			break
+		}
+		switch _, atBank, err := t.CloseAccount(ctx, id, by); {
+		case errors.Is(err, account.ErrNotClosable), errors.Is(err, account.ErrNotFound): // somebody else has it
+		case err != nil:
+			return open, err
+		case atBank != nil:
+			open = append(open, id.String())
+		}
+	}
+	return open, nil
 }
 
 // CloseAccount closes an account by hand ([account.CloseByHand]). A number that the bank may have
