@@ -114,7 +114,7 @@ func (e *edge) updateAccount(c *fiber.Ctx) error {
 			return err
 		}
 	}
-	a, err := e.Accounts.Update(c.UserContext(), caller(c).ID, pathParam(c, accountRef), ch, e.by(c))
+	a, err := e.Accounts.Update(c.UserContext(), caller(c).ID, pathParam(c, accountRef), ch, e.acting(c))
 	if err != nil {
 		return err
 	}

@@ -208,6 +208,57 @@ func TestAChangeOfWhoIsGone(t *testing.T) {
 	w.read(owner.withKey(), "/v1/customers/"+id).has(t, fields{"KYCStatus": "pending_review"})
 }
 
+// What an account does with its money and its events is not changed any more by a key that was
+// revoked while its change waited for a lock.
+func TestAnAccountIsNotChangedByAKeyThatIsGone(t *testing.T) {
+	w := setup(t)
+	owner := w.onboard()
+	for _, ref := range []string{"shop-1", "shop-2"} {
+		w.do("POST", "/v1/accounts", `{"externalRef":"`+ref+`","name":"Ada Obi"}`, owner.withKey()...).ok(201, nil)
+	}
+	before := w.rows(owner)["accounts"]
+	const accounts, tenants = `SELECT FROM accounts FOR NO KEY UPDATE`, `SELECT FROM tenants FOR NO KEY UPDATE`
+	for body, lock := range map[string]string{
+		`{"split":{"shares":[{"accountRef":"shop-2","percent":"100"}]}}`: accounts,
+		`{"policy":{"over":"refund"}}`:                                   accounts,
+		`{"callbackUrl":"https://elsewhere.example/in"}`:                 tenants,
+	} {
+		key := w.newKey(owner, "Accounts", []tenant.Scope{tenant.AccountsWrite, tenant.AccountsTransfer, tenant.PayoutsCreate})
+		tx, err := w.Pool.Begin(context.Background())
+		require.NoError(t, err)
+		_, err = tx.Exec(context.Background(), lock)
+		require.NoError(t, err)
+		waits := func(n int) {
+			testenv.Eventually(t, 10*time.Second, "it waits for the lock", func() bool { return w.LockWaits() == n })
+		}
+		var ended, got <-chan reply
+		change := func() { got = w.asked("PATCH", "/v1/accounts/shop-1", body, "X-API-Key", key.APIKey) }
+		revoke := func() {
+			ended = w.asked("POST", "/auth/keys/"+key.Key.ID.String()+"/revoke", "", owner.withSession()...)
+		}
+		var r reply
+		if lock == tenants { // for which the revocation waits, too, before the change
+			revoke()
+			waits(1)
+			change()
+			waits(2)
+			require.NoError(t, tx.Rollback(context.Background()))
+			r = <-ended
+			r.ok(200, nil)
+		} else {
+			change()
+			waits(1)
+			revoke()
+			r = <-ended
+			r.ok(200, nil)
+			require.NoError(t, tx.Rollback(context.Background()))
+		}
+		r = <-got
+		r.refused(401, "unauthorized")
+	}
+	require.Equal(t, before, w.rows(owner)["accounts"])
+}
+
 // The second factor that a tenant requires is still required when the session ended that asked for
 // the opposite, while it waited.
 func TestARequirementStandsBesideWhoIsGone(t *testing.T) {
