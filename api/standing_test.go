@@ -157,6 +157,8 @@ func TestAChangeOfWhoIsGone(t *testing.T) {
 		return "/auth/members/" + of.String() + how + "\x00" + body
 	}
 	const tenantsRow, newKey = `SELECT FROM tenants FOR NO KEY UPDATE`, `{"name":"Later","scopes":["payments:read"]}`
+	w.do("POST", "/auth/webhook-secret", "", owner.withSession()...).ok(200, nil)
+	sixth := w.joins(owner, tenant.Developer)
 	removed, reduced, third, fourth, fifth := w.joins(owner, tenant.Developer), w.joins(owner, tenant.Developer), w.joins(owner, tenant.Developer), w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance)
 	for _, c := range []struct {
 		lock, path, body string
@@ -169,6 +171,7 @@ func TestAChangeOfWhoIsGone(t *testing.T) {
 		{tenantsRow, "/auth/keys", newKey, reduced.withSession(), remove(reduced, "/role", `{"role":"viewer"}`), 403, "this needs the role developer; yours is viewer"},
 		{tenantsRow, "/auth/webhook-endpoints", `{"url":"https://elsewhere.example/in"}`, third.withSession(), remove(third, "/remove", ""), 401, "unauthorized"},
 		{tenantsRow, "/auth/webhook-url", `{"url":"https://elsewhere.example/in"}`, header{"X-API-Key", key.APIKey}, "/auth/keys/" + key.Key.ID.String() + "/revoke\x00", 401, "unauthorized"},
+		{tenantsRow, "/auth/webhook-secret", "", sixth.withSession(), remove(sixth, "/remove", ""), 401, "unauthorized"}, // there is one, and nothing changes
 		{`SELECT FROM ledger_balances FOR UPDATE`, "/auth/holds/" + hold + "/release", "", fourth.withSession(), remove(fourth, "/remove", ""), 401, "unauthorized"},
 		{`SELECT FROM customers FOR NO KEY UPDATE`, "/auth/customers/" + id + "/kyc/approve", "", fifth.withSession(), remove(fifth, "/remove", ""), 401, "unauthorized"},
 	} {
