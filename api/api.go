@@ -92,6 +92,7 @@ type Options struct {
 	// For tests: the numbers of slots; zero values mean the defaults.
 	listenPlaces int
 	exportPlaces *slots
+	readPlaces   *slots
 }
 
 // edge has what the handlers share.
@@ -112,7 +113,9 @@ func New(o Options) *fiber.App {
 	if e.exportPlaces == nil {
 		e.exportPlaces = newExports(exportsAtOnce)
 	}
-	e.reads, e.nins = newReads(int(o.Tenants.Pool.Config().MaxConns)), newChecks()
+	if e.reads, e.nins = o.readPlaces, newChecks(); e.reads == nil {
+		e.reads = newReads(int(o.Tenants.Pool.Config().MaxConns))
+	}
 	e.SignatureHeader = cmp.Or(e.SignatureHeader, "provider-signature")
 	e.TimestampHeader = cmp.Or(e.TimestampHeader, "provider-timestamp")
 	var proxies []string

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -58,6 +59,10 @@ func (r Route) takesASlot() bool {
 // readRetry is when a read that got no slot may try again, in seconds.
 const readRetry = 1
 
+// readWaited is from when on a read has waited for its slot. A check of each that has not would
+// cost a query more than the moment is worth.
+const readWaited = time.Millisecond
+
 // handler returns the row's handler. If [Route.AtReplica] is true, it may run twice: at the replica
 // and, if that fails, at the primary. Its answer is complete before any of it is sent.
 func (e *edge) handler(r Route) fiber.Handler {
@@ -76,11 +81,16 @@ func (e *edge) handler(r Route) fiber.Handler {
 		return handle
 	}
 	return func(c *fiber.Ctx) error {
+		began := time.Now()
 		leave, err := e.reads.enter(c.UserContext(), caller(c).ID)
 		if err != nil {
 			return e.limit(c, ratelimit.Result{Limit: int64(e.reads.each), Reset: readRetry})
 		}
 		defer leave()
-		return handle(c)
+		waited := time.Since(began) >= readWaited
+		if err = handle(c); err == nil && waited {
+			err = e.stands(c.UserContext(), c)
+		}
+		return err
 	}
 }

@@ -256,3 +256,41 @@ func TestReadinessIsAskedOncePerHalfSecond(t *testing.T) {
 	require.LessOrEqual(t, asked.Load(), 1+int64(time.Since(start)/readyFresh))
 	require.Positive(t, asked.Load())
 }
+
+// A list that waits for a slot is not handed to a member who is removed meanwhile, nor to a program
+// whose key is revoked.
+func TestReadsOfWhoIsGone(t *testing.T) {
+	w := setup(t, func(o *Options) { o.readPlaces = newReads(4) })
+	m := w.onboard()
+	gone := w.joins(m, tenant.Viewer)
+	id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, gone.email)
+	key := w.newKey(m, "Reader", []tenant.Scope{tenant.AccountsRead})
+	places := w.opts.readPlaces
+	for _, c := range []struct {
+		path, end string
+		as        header
+	}{
+		{"/auth/accounts", "", m.withSession()},
+		{"/auth/accounts", "/auth/members/" + id.String() + "/remove", gone.withSession()},
+		{"/v1/accounts", "/auth/keys/" + key.Key.ID.String() + "/revoke", header{"X-API-Key", key.APIKey}},
+	} {
+		leave, err := places.enter(context.Background(), m.id) // the only one that a tenant has of three
+		require.NoError(t, err)
+		list := w.asked("GET", c.path, "", c.as...)
+		testenv.Eventually(t, 10*time.Second, "the list waits", func() bool {
+			places.mu.Lock()
+			defer places.mu.Unlock()
+			return places.byTenant[m.id].all == 2
+		})
+		if c.end != "" {
+			w.do("POST", c.end, "", m.withSession()...).ok(200, nil)
+		}
+		leave()
+		r := <-list
+		if c.end == "" {
+			r.ok(200, nil)
+		} else {
+			r.refused(401, "unauthorized")
+		}
+	}
+}
