@@ -162,13 +162,15 @@ type acted struct {
 }
 
 // run shows what an action will do and, for whoever has seen that, does it. A change that has begun
-// does not end with the request.
+// does not end with the request, but is refused if the operator's session has ended by the time
+// that it is recorded.
 func (a Action) run(c *Console, q *request) (any, error) {
 	var in acted
 	if err := q.decode(&in); err != nil {
 		return nil, err
 	}
-	call := Call{Command: a.Command, By: audit.Console(q.operator.Name, in.Reason, q.from), Saw: in.Saw, Mean: in.Saw != ""}
+	by := audit.Console(q.operator.Name, in.Reason, q.from).While(c.Operators.Standing(token(q.http)))
+	call := Call{Command: a.Command, By: by, Saw: in.Saw, Mean: in.Saw != ""}
 	var err error
 	if call.Args, call.Flags, err = split(in.Values, a.Args, a.Flags, a.More); err != nil {
 		return nil, err

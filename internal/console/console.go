@@ -172,11 +172,15 @@ func (c *Console) admit(route Route, q *request) (none any, err error) {
 
 // Operator is whose session the request has. [operator.ErrUnauthorized].
 func (c *Console) Operator(r *http.Request) (operator.Operator, error) {
-	cookie, err := r.Cookie(Cookie)
-	if err != nil {
-		return operator.Operator{}, operator.ErrUnauthorized
+	return c.Operators.Session(r.Context(), token(r))
+}
+
+// token is that of the request's session; empty: it has none.
+func token(r *http.Request) (t secret.Redacted) {
+	if cookie, err := r.Cookie(Cookie); err == nil {
+		t = secret.Redact(cookie.Value)
 	}
-	return c.Operators.Session(r.Context(), secret.Redact(cookie.Value))
+	return t
 }
 
 // SameOrigin reports whether a request that changes something comes from a page of this origin: by

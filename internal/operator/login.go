@@ -152,6 +152,20 @@ func (s *Service) Session(ctx context.Context, token secret.Redacted) (o Operato
 	return o, pg.OrNone(err, ErrUnauthorized)
 }
 
+// Standing is the check that the session of a token is still open, for a change that has waited: it
+// is made in the change's own transaction, during which nobody is removed, reset or logged out. The
+// operator is locked before the session, as by those. [ErrUnauthorized].
+func (s *Service) Standing(token secret.Redacted) func(context.Context, pg.Querier) error {
+	hash := secret.Hash(token.Reveal())
+	return func(ctx context.Context, q pg.Querier) error {
+		var id uuid.UUID
+		err := q.QueryRow(ctx, `
+			SELECT o.id FROM operators o JOIN operator_sessions s ON s.operator_id = o.id
+			WHERE s.token_hash = $1 AND s.expires_at > $2 AND o.removed_at IS NULL FOR SHARE`, hash[:], s.Clock.Now()).Scan(&id)
+		return pg.OrNone(err, ErrUnauthorized)
+	}
+}
+
 // Logout ends the session on the server. An invalid token is no error: it is logged out already.
 func (s *Service) Logout(ctx context.Context, token secret.Redacted) error {
 	hash := secret.Hash(token.Reveal())

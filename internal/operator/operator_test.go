@@ -199,3 +199,47 @@ func TestRoles(t *testing.T) {
 	require.False(t, operator.Viewer.May(operator.Actor))
 	require.False(t, operator.Role("").May(operator.Viewer))
 }
+
+// A change that has made the check commits before its operator is removed, reset or logged out; one
+// that comes to the check while that is under way waits for it, and is refused. They do not wait
+// for each other in a circle.
+func TestStanding(t *testing.T) {
+	b := setup(t)
+	for name, end := range map[string]func(operator.Session) error{
+		"ada":  func(operator.Session) error { return b.Remove(b.ctx, "ada", by) },
+		"bola": func(operator.Session) error { _, err := b.Reset(b.ctx, "bola", by); return err },
+		"chi":  func(in operator.Session) error { return b.Logout(b.ctx, in.Token) },
+	} {
+		in, err := b.Login(b.ctx, name, password, b.code(b.ready(name)), from)
+		require.NoError(t, err)
+		change, err := b.Env.Pool.Begin(b.ctx)
+		require.NoError(t, err)
+		require.NoError(t, b.Standing(in.Token)(b.ctx, change))
+		ended := make(chan error, 1)
+		go func() { ended <- end(in) }()
+		testenv.Eventually(t, 10*time.Second, "the end waits for the change", func() bool { return b.LockWaits() == 1 })
+		require.NoError(t, change.Rollback(b.ctx))
+		require.NoError(t, <-ended, name)
+		require.ErrorIs(t, b.Standing(in.Token)(b.ctx, b.Env.Pool), operator.ErrUnauthorized, name)
+	}
+
+	in, err := b.Login(b.ctx, "dayo", password, b.code(b.ready("dayo")), from)
+	require.NoError(t, err)
+	reset, err := b.Env.Pool.Begin(b.ctx)
+	require.NoError(t, err)
+	defer func() { _ = reset.Rollback(b.ctx) }()
+	_, err = reset.Exec(b.ctx, `UPDATE operators SET created_at = created_at WHERE name = 'dayo'`)
+	require.NoError(t, err)
+	refused := make(chan error, 1)
+	go func() { refused <- b.Standing(in.Token)(b.ctx, b.Env.Pool) }()
+	testenv.Eventually(t, 10*time.Second, "the check waits for the reset", func() bool { return b.LockWaits() == 1 })
+	_, err = reset.Exec(b.ctx, `DELETE FROM operator_sessions`)
+	require.NoError(t, err)
+	require.NoError(t, reset.Commit(b.ctx))
+	require.ErrorIs(t, <-refused, operator.ErrUnauthorized)
+
+	in, err = b.Login(b.ctx, "emeka", password, b.code(b.ready("emeka")), from)
+	require.NoError(t, err)
+	b.Env.Clock.Advance(operator.SessionLife)
+	require.ErrorIs(t, b.Standing(in.Token)(b.ctx, b.Env.Pool), operator.ErrUnauthorized, "it has expired")
+}
