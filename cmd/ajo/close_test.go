@@ -51,6 +51,10 @@ func TestCloseOfATenant(t *testing.T) {
 	o.lastAudit("tenant.close", "tenant:"+id, "the contract has ended")
 	require.Equal(t, 1, testenv.Value[int](o.Env, `SELECT count(*) FROM audit_log WHERE action = 'tenant.close'`))
 	require.Contains(t, o.good("tenant", "list", "--status", "closed"), id)
+	_, said, err := o.run("tenant", "activate", id, "--reason", "they come back")
+	require.ErrorIs(t, err, errUnasked)
+	require.Contains(t, said, "closed) again: it has no API key and no open account, and must log in.")
+	require.NotContains(t, said, "works again")
 }
 
 // What was never opened keeps no tenant from being closed, unless a request is at the bank with it.

@@ -399,7 +399,7 @@ func TestTenantCommands(t *testing.T) {
 	out, said, err := o.run("tenant", "suspend", email, "--yes", "--reason", "fraud")
 	require.NoError(t, err)
 	golden(t, `Suspend tenant "Test tenant" (<id>@tenant.example, active): its API key is refused from the next request on, and its sessions end. `+
-		`Payments to its accounts are still posted and delivered. Settlements that are at the bank are completed; the others stay pending until it is active again.`, said)
+		`Payments to its accounts are still posted and delivered. Settlements that are at the bank are completed; the others stay pending until it is active again, but those that await approval fail 24 hours after they were accepted.`, said)
 	golden(t, `Tenant "Test tenant" (<id>@tenant.example) is suspended.`, out)
 	o.lastAudit("tenant.suspend", "tenant:"+o.tenant.String(), "fraud")
 	out, said, err = o.run("tenant", "suspend", email, "--reason", "fraud")

@@ -185,7 +185,7 @@ func (t *tool) newSuspendCmd() *cobra.Command {
 		}
 		return tenantSwitch{
 			on: r.Status == tenant.Suspended, state: "suspended", do: tools.Tenants.Suspend,
-			will: "Suspend tenant %s: its API key is refused from the next request on, and its sessions end. Payments to its accounts are still posted and delivered. Settlements that are at the bank are completed; the others stay pending until it is active again.",
+			will: "Suspend tenant %s: its API key is refused from the next request on, and its sessions end. Payments to its accounts are still posted and delivered. Settlements that are at the bank are completed; the others stay pending until it is active again, but those that await approval fail 24 hours after they were accepted.",
 		}.plan(ctx, tools, r)
 	})
 }
@@ -194,10 +194,14 @@ func (t *tool) newActivateCmd() *cobra.Command {
 	return t.tenantChange(command{
 		use: "activate <id or e-mail>", short: "Activate a suspended tenant", example: `  ajo tenant activate ops@shop.example --reason "ticket 4711"`,
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
-		return tenantSwitch{
+		s := tenantSwitch{
 			on: r.Status == tenant.Active, state: "active", tasks: true, do: tools.Tenants.Activate,
 			will: "Activate tenant %s: its API key works again, and its pending settlements go on. Its sessions have ended, so it must log in again.",
-		}.plan(ctx, tools, r)
+		}
+		if r.Status == tenant.Closed {
+			s.will = "Open tenant %s again: it has no API key and no open account, and must log in."
+		}
+		return s.plan(ctx, tools, r)
 	})
 }
 

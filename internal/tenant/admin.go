@@ -106,9 +106,10 @@ func (s *Service) Find(ctx context.Context, idOrEmail string) (Record, error) {
 
 // Suspend blocks the tenant's credentials from the next request on: its key is refused, and its
 // sessions end. Its accounts keep receiving: payments are posted and delivered. Settlements that
-// were submitted to the bank are completed; the others stay pending until it is active again, and
-// none of them is submitted once this has returned (freeze.ErrOpen: not known). It answers false,
-// and records nothing, when the tenant is suspended already. For operators; [ErrNotFound].
+// were submitted to the bank are completed; the others stay pending until it is active again (those
+// that await approval fail after a day), and none of them is submitted once this has returned
+// (freeze.ErrOpen: not known). It answers false, and records nothing, when the tenant is suspended
+// already. For operators; [ErrNotFound].
 func (s *Service) Suspend(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
 	changed, err := s.setStatus(ctx, id, Suspended, "tenant.suspend", by)
 	if err != nil {
