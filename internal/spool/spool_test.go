@@ -362,13 +362,14 @@ func TestKilledWhileAppending(t *testing.T) {
 			fmt.Println("kept", i)
 		}
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	child := exec.Command(os.Args[0], "-test.run=^TestKilledWhileAppending$")
 	child.Env = append(os.Environ(), "AJO_TEST_SPOOL="+dir)
 	var out testenv.Log
 	child.Stdout = &out
+	// before the parallel tests go on: until it runs its program, it holds their open segments' locks
 	require.NoError(t, child.Start())
+	t.Parallel()
 	mine := open(t, dir, 1<<30)
 	testenv.Eventually(t, 30*time.Second, "200 records that the other process has kept", func() bool { return strings.Count(out.String(), "kept") > 200 },
 		func() any { return strings.Count(out.String(), "kept") })
