@@ -225,6 +225,33 @@ func TestFaultsOfTestPayments(t *testing.T) {
 	m.live.do("POST", "/v1/test/payments", `{"accountNumber":"0123456789","amount":"10.00"}`, key...).refused(404, "account not found")
 }
 
+// Who pays has an account of that name: the test payments of one tenant change nothing of who holds
+// the account that another's came from, and that a refund goes back to.
+func TestPayersKeepTheirAccounts(t *testing.T) {
+	m := setupModes(t)
+	one, other := m.inTest(m.live.onboard()), m.inTest(m.live.onboard())
+	pay := func(as member, sender string) fakebank.Transaction {
+		var paid struct{ TransactionID string }
+		m.live.do("POST", "/v1/test/payments", `{"accountRef":"shop-1","amount":"5000.00","sender":`+sender+`}`, as.withKey()...).ok(201, &paid)
+		record, known := m.box.bank.Transaction(paid.TransactionID)
+		require.True(t, known)
+		return record
+	}
+	for _, as := range []member{one, other} {
+		m.live.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, as.withKey()...).ok(201, nil)
+	}
+	named, unnamed := pay(one, `{"name":"Bola Ade"}`), pay(one, `{}`)
+	pay(other, `{"name":"Chidi Okeke"}`)
+	for name, record := range map[string]fakebank.Transaction{"Bola Ade": named, "TEST SENDER": unnamed} {
+		var holder struct{ AccountName string }
+		body := fmt.Sprintf(`{"bankCode":%q,"accountNumber":%q}`, record.SenderBankCode, record.SenderAccount)
+		m.live.do("POST", "/v1/transfers/lookup", body, one.withKey()...).ok(200, &holder)
+		require.Equal(t, name, holder.AccountName)
+	}
+	require.Equal(t, named.SenderAccount, pay(other, `{"name":"Bola Ade"}`).SenderAccount)
+	require.Equal(t, "2345678901", pay(one, `{"name":"Bola Ade","account":"2345678901"}`).SenderAccount)
+}
+
 // The routes of a session that test mode leaves to the live service are those of the list.
 func TestLiveOnlyRoutes(t *testing.T) {
 	t.Parallel()

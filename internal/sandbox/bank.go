@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -157,7 +158,18 @@ func refusal(err error) error {
 	return fmt.Errorf("the simulated bank: %w", err)
 }
 
-// Sender fills in what a test payment says nothing of.
+// Sender fills in what a test payment says nothing of. The account goes by the name: the bank is
+// one for all tenants, and the holder of an account is whoever last paid from it, so payers of two
+// names with one account would make each other's refunds fail.
 func Sender(name, account, bank string) fakebank.Sender {
-	return fakebank.Sender{Name: cmp.Or(name, "TEST SENDER"), Account: account, Bank: bank}
+	name = cmp.Or(name, "TEST SENDER")
+	return fakebank.Sender{Name: name, Account: cmp.Or(account, accountOf(name)), Bank: bank}
+}
+
+// accountOf is the account of a payer of that name: none of the numbers that stand for an outcome,
+// and none that no bank knows.
+func accountOf(name string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name))
+	return fmt.Sprintf("3%09d", h.Sum64()%1_000_000_000)
 }
