@@ -312,6 +312,28 @@ func TestTestEvent(t *testing.T) {
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM listen_events`))
 }
 
+// A test event to an endpoint's URL is signed with the endpoint's secret, as its deliveries are.
+func TestTestEventToAnEndpoint(t *testing.T) {
+	b := setup(t)
+	r := receive(t, answer(200))
+	id, own := b.endpoint(r.URL+"/books", "{payment.received}")
+	b.Env.Endpoint(b.Env.Tenant(), r.URL+"/books", "{payment.received}")
+	got, err := b.Test(b.ctx, b.tenant, " "+r.URL+"/books ")
+	require.NoError(t, err)
+	require.NotEmpty(t, got.SignatureHeader)
+	require.NoError(t, verify(r.seen()[0], own, b.Clock.Now()))
+	b.setSecret(secretText)
+	_, err = b.Test(b.ctx, b.tenant, r.URL+"/books")
+	require.NoError(t, err)
+	require.NoError(t, verify(r.seen()[1], own, b.Clock.Now()))
+	require.Error(t, verify(r.seen()[1], secretText, b.Clock.Now()), "no delivery to it is signed so")
+
+	b.Exec(`UPDATE webhook_endpoints SET removed_at = $2, secret = NULL WHERE id = $1`, id, b.Clock.Now())
+	_, err = b.Test(b.ctx, b.tenant, r.URL+"/books")
+	require.NoError(t, err)
+	require.NoError(t, verify(r.seen()[2], secretText, b.Clock.Now()))
+}
+
 // Who chooses the events that another request is choosing waits for it, and changes nothing.
 func TestEventsChosenTwiceAtOnce(t *testing.T) {
 	b := setup(t)

@@ -20,7 +20,7 @@ type Tested struct {
 	DurationMs   int64  `json:"durationMs"`
 	Error        string `json:"error"`        // empty after a 2xx answer
 	ResponseBody string `json:"responseBody"` // at most 16 KiB, as it came
-	// the specified one, as it was sent; empty while the tenant has no secret
+	// the specified one, as it was sent; empty while there is no secret
 	SignatureHeader string `json:"signatureHeader"`
 	Body            string `json:"body"` // what was sent
 }
@@ -34,18 +34,27 @@ type testEvent struct {
 }
 
 // Test sends a test event to the URL, or, if that is empty, to the tenant's webhook URL:
-// immediately, only once, and signed like a delivery. Nothing is stored. A URL that breaks the
-// rules for callbacks is refused as [safehttp.CheckURL] does, and without any URL it is [errNoURL].
-// A failed call is a result, not an error.
+// immediately, only once, and signed like a delivery: to the URL of one of the tenant's endpoints,
+// with that endpoint's secret. Nothing is stored. A URL that breaks the rules for callbacks is
+// refused as [safehttp.CheckURL] does, and without any URL it is [errNoURL]. A failed call is a
+// result, not an error.
 func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Tested, error) {
 	var own string
-	sealed := sealedSecrets{of: ofTenant}
+	var endpoint *uuid.UUID // the one with this URL
+	sealed, row, ofThat := sealedSecrets{of: ofTenant}, tenant, sealedSecrets{of: ofEndpoint}
+	url = strings.TrimSpace(url)
 	if err := s.pool.QueryRow(ctx, `
-		SELECT webhook_url, webhook_secret, webhook_secret_previous, webhook_secret_previous_until FROM tenants WHERE id = $1`, tenant).
-		Scan(&own, &sealed.current, &sealed.previous, &sealed.previousUntil); err != nil {
+		SELECT t.webhook_url, t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until,
+			e.id, e.secret, e.secret_previous, e.secret_previous_until
+		FROM tenants t LEFT JOIN webhook_endpoints e ON e.tenant_id = t.id AND e.url = $2 AND e.removed_at IS NULL
+		WHERE t.id = $1`, tenant, url).
+		Scan(&own, &sealed.current, &sealed.previous, &sealed.previousUntil, &endpoint, &ofThat.current, &ofThat.previous, &ofThat.previousUntil); err != nil {
 		return Tested{}, err
 	}
-	if url = strings.TrimSpace(url); url == "" {
+	if endpoint != nil {
+		sealed, row = ofThat, *endpoint
+	}
+	if url == "" {
 		url = own
 	}
 	if url == "" {
@@ -55,7 +64,7 @@ func (s *Service) Test(ctx context.Context, tenant uuid.UUID, url string) (Teste
 		return Tested{}, err
 	}
 	now := s.clock.Now()
-	secrets, err := sealed.open(s.box, tenant, now)
+	secrets, err := sealed.open(s.box, row, now)
 	if err != nil {
 		return Tested{}, err
 	}
