@@ -98,3 +98,15 @@ test('test mode is the tab\'s, ends with the session, and gives no form to viewe
   assert.equal(await v.page.evaluate(() => sessionStorage.getItem('ajo-mode')), null);
   await v.close();
 });
+
+test('test mode does not say that the business itself is verified', async () => {
+  const v = await visitAs(await newTenant());
+  await on(v.page);
+  await go(v.page, '/settings');
+  const kyc = v.page.getByRole('region', { name: 'Business KYC' });
+  await kyc.waitFor();
+  await settled(v.page);
+  assert.equal(await kyc.getByText('There is nothing left to do.').count(), 0);
+  await kyc.getByText('In test mode every business counts as verified.').waitFor();
+  await v.close();
+});
