@@ -6,9 +6,14 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"ajo/internal/errs"
+	"ajo/internal/sandbox"
 	"ajo/internal/webhook"
 	"ajo/ratelimit"
 )
+
+// errListenLive refuses to hand live events to whoever asks for those of test mode.
+var errListenLive = errs.New(errs.Invalid, "listening has live events only: in test mode set a webhook URL")
 
 // Limits of listening. A waiting call holds a connection, and polls the database.
 const (
@@ -26,6 +31,9 @@ func (e *edge) listen(c *fiber.Ctx) error {
 	tenant := caller(c).ID
 	if err := e.limit(c, e.Limits.Tenant(c.UserContext(), ratelimit.Listen, tenant)); err != nil {
 		return err
+	}
+	if e.Sandbox == nil && c.Get(sandbox.ModeHeader) == sandbox.ModeTest {
+		return errListenLive
 	}
 	in := readBody(c)
 	after, wait := in.text("after"), in.whole("wait", listenWait)

@@ -252,6 +252,15 @@ func TestPayersKeepTheirAccounts(t *testing.T) {
 	require.Equal(t, "2345678901", pay(one, `{"name":"Bola Ade","account":"2345678901"}`).SenderAccount)
 }
 
+// Who asks for the events of test mode is not given live ones.
+func TestListeningIsLive(t *testing.T) {
+	m := setupModes(t)
+	ada := m.live.onboard()
+	m.live.do("POST", "/auth/listen", `{"wait":0}`, ada.withSession()...).ok(200, nil)
+	ada.test = true
+	m.live.do("POST", "/auth/listen", `{"wait":0}`, ada.withSession()...).refused(400, errListenLive.Msg)
+}
+
 // The routes of a session that test mode leaves to the live service are those of the list.
 func TestLiveOnlyRoutes(t *testing.T) {
 	t.Parallel()
