@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -25,8 +26,8 @@ func newListenCmd(env *environment) *cobra.Command {
 		Long: `Logs in as a tenant, shows its events as they happen, and posts each to a local address, signed like a real delivery.
 The tenant's real deliveries continue. An event that the local program does not accept is not sent again.
 
-The password is asked for, or read from AJO_PASSWORD. You can pass a session's token in AJO_SESSION and a login link in
-AJO_LINK instead of on the command line.`,
+The password is asked for, or read from AJO_PASSWORD; with a second factor, a code is asked for, too. You can pass a
+session's token in AJO_SESSION and a login link in AJO_LINK instead of on the command line.`,
 		Example: "  ajo listen --email me@shop.example --forward-to http://localhost:3000/hook\n" +
 			"  ajo listen --link 'http://127.0.0.1:8080/dashboard/#link=…' --events payment.received,settlement.failed --print",
 		Args: cobra.NoArgs,
@@ -48,6 +49,11 @@ AJO_LINK instead of on the command line.`,
 				}
 				if err != nil {
 					return err
+				}
+				if isTerminal(cmd.InOrStdin()) {
+					o.Login.Code = func(ctx context.Context) (secret.Redacted, error) {
+						return ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), "Code of your second factor: ")
+					}
 				}
 			}
 			o.Version = app.Version()

@@ -13,7 +13,7 @@ import (
 	"ajo/internal/secret"
 )
 
-// password is AJO_PASSWORD, or what a person types: unseen, where the terminal can do that.
+// password is AJO_PASSWORD, or what a person types.
 func password(ctx context.Context, in io.Reader, out io.Writer, getenv func(string) string) (secret.Redacted, error) {
 	if p := getenv("AJO_PASSWORD"); p != "" {
 		return secret.Redact(p), nil
@@ -21,7 +21,12 @@ func password(ctx context.Context, in io.Reader, out io.Writer, getenv func(stri
 	if !isTerminal(in) {
 		return secret.Redacted{}, errors.New("there is no terminal to ask for the password on: put it into AJO_PASSWORD")
 	}
-	fmt.Fprint(out, "Password: ")
+	return ask(ctx, in, out, "Password: ")
+}
+
+// ask is what a person types after a prompt: unseen, where the terminal can do that.
+func ask(ctx context.Context, in io.Reader, out io.Writer, prompt string) (secret.Redacted, error) {
+	fmt.Fprint(out, prompt)
 	if echo(in, "-echo") == nil {
 		defer func() {
 			_ = echo(in, "echo")
@@ -33,7 +38,7 @@ func password(ctx context.Context, in io.Reader, out io.Writer, getenv func(stri
 	go func() {
 		line, err := bufio.NewReader(in).ReadString('\n')
 		if err != nil {
-			failed <- fmt.Errorf("reading the password: %w", err)
+			failed <- fmt.Errorf("reading the answer: %w", err)
 			return
 		}
 		typed <- strings.TrimRight(line, "\r\n")

@@ -43,6 +43,8 @@ type Login struct {
 	Session, Link secret.Redacted
 	Email         string
 	Password      secret.Redacted
+	// Code asks for a code of the member's second factor; nil: nobody can be asked.
+	Code func(ctx context.Context) (secret.Redacted, error)
 }
 
 const (
@@ -143,9 +145,23 @@ func (l *listener) authenticate(ctx context.Context) error {
 		}
 		return l.api.Do(ctx, "POST", "/auth/login-link", map[string]string{"token": token}, nil)
 	default:
-		return l.api.Do(ctx, "POST", "/auth/login", map[string]string{"email": in.Email, "password": in.Password.Reveal()}, nil)
+		given := map[string]string{"email": in.Email, "password": in.Password.Reveal()}
+		err := l.api.Do(ctx, "POST", "/auth/login", given, nil)
+		var refused *client.Error
+		if in.Code == nil || !errors.As(err, &refused) || refused.Message != codeNeeded {
+			return err
+		}
+		code, err := in.Code(ctx)
+		if err != nil {
+			return err
+		}
+		given["code"] = code.Reveal()
+		return l.api.Do(ctx, "POST", "/auth/login", given, nil)
 	}
 }
+
+// codeNeeded is how the API refuses a right password beside which a code is missing.
+const codeNeeded = "code is required"
 
 // logOut ends the session that was opened here.
 func (l *listener) logOut() {

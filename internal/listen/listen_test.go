@@ -150,3 +150,35 @@ func TestWhatLeftIsShown(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(s.said, "\n"), "one AJO1  NGN 60.00")
 }
+
+// A member with a second factor is asked for a code, once the password was right.
+func TestAsksForACode(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	codes := make(chan string, 8)
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/auth/login":
+			var in struct{ Code string }
+			_ = json.NewDecoder(r.Body).Decode(&in)
+			codes <- in.Code
+			if in.Code == "" {
+				refuse(401, "code is required")(w, r)
+				return
+			}
+		case "/auth/webhook-secret":
+			_, _ = io.WriteString(w, `{"webhookSecret":"s"}`)
+			return
+		case "/auth/listen":
+			cancel()
+		}
+		_, _ = io.WriteString(w, `{}`)
+	}))
+	defer api.Close()
+	login := Login{Email: "me@shop.example", Password: secret.Redact("correct horse")}
+	require.ErrorContains(t, Run(ctx, Options{API: api.URL, Login: login, Say: func(string) {}}), "code is required", "nobody can be asked")
+	login.Code = func(context.Context) (secret.Redacted, error) { return secret.Redact("123456"), nil }
+	require.NoError(t, Run(ctx, Options{API: api.URL, Login: login, Say: func(string) {}}))
+	require.Equal(t, []string{"", "", "123456"}, []string{<-codes, <-codes, <-codes})
+}
