@@ -34,7 +34,8 @@ type Options struct {
 	Version   string            // of this program, for the User-Agent
 	Say       func(line string) // what is shown; called from one goroutine at a time
 
-	retry time.Duration // the first wait after a loss; zero: firstRetry
+	retry     time.Duration // the first wait after a loss; zero: firstRetry
+	forgotten time.Duration // zero: the constant of this name
 }
 
 // Login is how the session is opened: by a session's token, by a login link (the whole address, or
@@ -50,7 +51,7 @@ type Login struct {
 const (
 	longPoll    = 25 // seconds; the API allows no more
 	callTimeout = 40 * time.Second
-	forgotten   = time.Minute // how long after its last call a tenant counts as listening
+	forgotten   = 45 * time.Second // how long a tenant counts as listening, from the beginning of its last call
 	firstRetry  = time.Second
 	lastRetry   = 30 * time.Second
 	// events that may wait for the local program, which takes one after the other
@@ -231,6 +232,7 @@ func (l *listener) poll(ctx context.Context, events chan<- event, notes chan<- s
 		if lost {
 			seconds = 0 // to know at once whether it is there again
 		}
+		begun := time.Now()
 		heard, err := l.ask(ctx, seconds)
 		if err != nil {
 			if err := l.useless(ctx, err); err != nil {
@@ -248,11 +250,11 @@ func (l *listener) poll(ctx context.Context, events chan<- event, notes chan<- s
 		}
 		if lost {
 			note("Listening again.")
-			if time.Since(last) > forgotten {
+			if time.Since(last) > cmp.Or(l.forgotten, forgotten) {
 				note("Events of the last %s may be missing here; the dashboard has the deliveries.", time.Since(last).Round(time.Second))
 			}
 		}
-		lost, wait, last = false, first, time.Now()
+		lost, wait, last = false, first, begun
 		for _, e := range heard {
 			select {
 			case events <- e:

@@ -96,7 +96,7 @@ func run(t *testing.T, steps ...http.HandlerFunc) (*script, error) {
 		}
 	}()
 	err := Run(ctx, Options{
-		API: api.URL, Login: Login{Email: "me@shop.example", Password: secret.Redact("correct horse")}, retry: time.Millisecond,
+		API: api.URL, Login: Login{Email: "me@shop.example", Password: secret.Redact("correct horse")}, retry: time.Millisecond, forgotten: 200 * time.Millisecond,
 		Say: func(line string) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -181,4 +181,15 @@ func TestAsksForACode(t *testing.T) {
 	login.Code = func(context.Context) (secret.Redacted, error) { return secret.Redact("123456"), nil }
 	require.NoError(t, Run(ctx, Options{API: api.URL, Login: login, Say: func(string) {}}))
 	require.Equal(t, []string{"", "", "123456"}, []string{<-codes, <-codes, <-codes})
+}
+
+// How long a tenant counts as listening goes by when a call began; its answer may come late.
+func TestSaysThatEventsMayBeMissing(t *testing.T) {
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(300 * time.Millisecond)
+		tell("b")(w, r)
+	}
+	s, err := run(t, tell("a"), slow, refuse(503, "internal error"), tell("c"))
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(s.said, "\n"), "may be missing here")
 }
