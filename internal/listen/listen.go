@@ -191,6 +191,10 @@ func (l *listener) begin(ctx context.Context) error {
 			return fmt.Errorf("--events: %q is none of %s", t, strings.Join(types.Available, ", "))
 		}
 	}
+	var me struct{ WebhookURL string }
+	if err := l.api.Do(ctx, "GET", "/auth/me", nil, &me); err != nil {
+		return err
+	}
 	if _, err := l.ask(ctx, 0); err != nil {
 		return err
 	}
@@ -199,7 +203,11 @@ func (l *listener) begin(ctx context.Context) error {
 	if l.ForwardTo != "" {
 		where = "to " + l.ForwardTo
 	}
-	l.Say("Events go " + where + ". Your webhook URL gets " + strings.Join(types.Events, ", ") + ".")
+	url := "You have no webhook URL."
+	if me.WebhookURL != "" {
+		url = "Your webhook URL gets " + strings.Join(types.Events, ", ") + "."
+	}
+	l.Say("Events go " + where + ". " + url)
 	l.Say("Listening. Ctrl-C ends it.")
 	return nil
 }

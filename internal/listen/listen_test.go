@@ -183,6 +183,13 @@ func TestAsksForACode(t *testing.T) {
 	require.Equal(t, []string{"", "", "123456"}, []string{<-codes, <-codes, <-codes})
 }
 
+func TestSaysThatThereIsNoWebhookURL(t *testing.T) {
+	s, err := run(t, tell("a"), tell("a"))
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(s.said, "\n"), "You have no webhook URL.")
+	require.NotContains(t, strings.Join(s.said, "\n"), "Your webhook URL gets")
+}
+
 // How long a tenant counts as listening goes by when a call began; its answer may come late.
 func TestSaysThatEventsMayBeMissing(t *testing.T) {
 	slow := func(w http.ResponseWriter, r *http.Request) {
