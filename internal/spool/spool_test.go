@@ -367,7 +367,7 @@ func TestKilledWhileAppending(t *testing.T) {
 	child.Env = append(os.Environ(), "AJO_TEST_SPOOL="+dir)
 	var out testenv.Log
 	child.Stdout = &out
-	// before the parallel tests go on: until it runs its program, it holds their open segments' locks
+	// before the parallel tests go on: until it runs its program, it holds their segments' locks
 	require.NoError(t, child.Start())
 	t.Parallel()
 	mine := open(t, dir, 1<<30)
