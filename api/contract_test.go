@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"ajo/internal/contract"
 	"ajo/internal/tenant"
+	"ajo/ledger"
 )
 
 // description is the document as it is served.
@@ -58,6 +60,21 @@ func TestFoundByTheFuzzer(t *testing.T) {
 	}
 	soon := w.Clock.Now().Add(time.Microsecond).Format(time.RFC3339Nano)
 	w.do("POST", "/v1/accounts", fmt.Sprintf(oneTime, soon), key...).ok(201, nil)
+}
+
+// The document has the refusal of a file whose filter looks at too much. It takes a million entries
+// to see it.
+func TestDocumentHasTheWideFilter(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{
+		"/auth/accounts/shop-1/statement.csv", "/auth/accounts/shop-1/statement.pdf", "/auth/statement.csv", "/auth/statement.pdf", "/auth/payments.csv",
+	} {
+		header := http.Header{}
+		header.Set("Content-Type", "application/json")
+		header.Set("X-Request-ID", "1")
+		a := contract.Answer{Status: 422, Header: header, Body: fmt.Appendf(nil, `{"error":%q}`, ledger.ErrWide.Msg)}
+		require.NoError(t, description().Find("GET", &url.URL{Path: path}).CheckAnswer("GET", a), path)
+	}
 }
 
 var pathParameter = regexp.MustCompile(`:([A-Za-z]+)`)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -86,10 +85,8 @@ func (f Filter) window(ctx context.Context, q pg.Querier, account uuid.UUID, beg
 // a million for one of 50,000.
 const ScanPerLine = 20
 
-// errWide refuses a file whose filter would look at more than n entries.
-func errWide(n int) error {
-	return errs.New(errs.Unprocessable, fmt.Sprintf("the filter would search more than %d entries: narrow it by from and to", n))
-}
+// ErrWide refuses a file whose filter would look at more entries than [ScanPerLine] lets it.
+var ErrWide = errs.New(errs.Unprocessable, "the filter would search too many entries: narrow it by from and to")
 
 // bounded refuses to read a span in which the filter must look at more entries than a file of limit
 // lines may.
@@ -97,10 +94,9 @@ func (f Filter) bounded(ctx context.Context, q pg.Querier, account uuid.UUID, be
 	if f.Direction == "" && f.Status == "" {
 		return nil // it drops none in between
 	}
-	n := limit * ScanPerLine
-	_, _, cut, err := f.window(ctx, q, account, begin, end, n+1)
+	_, _, cut, err := f.window(ctx, q, account, begin, end, limit*ScanPerLine+1)
 	if err == nil && cut > 0 {
-		err = errWide(n)
+		err = ErrWide
 	}
 	return err
 }

@@ -262,7 +262,7 @@ func EachPayment(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentF
 	} else if last, err := f.lastLookedAt(ctx, q, tenantCutSQL, args, limit*ScanPerLine); err != nil {
 		return err
 	} else if !last.IsZero() {
-		return errWide(limit * ScanPerLine)
+		return ErrWide
 	}
 	rows := pg.Rows(ctx, q, sql, args)
 	defer rows.Close()

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ var ErrLimited = errs.New(errs.TooMany, "rate limit exceeded")
 const (
 	prefix     = "ajo:limit"
 	probeEvery = time.Second // while Redis is away
+	probes     = 64          // keys: so many that each node of a Cluster has some
 )
 
 // timeout is that of one question to Redis. A variable, since tests on a busy machine must not take
@@ -121,7 +123,7 @@ func New(o Options) (*Limiter, error) {
 	l.client = own(o.Client)
 	if err := l.connect(); err != nil {
 		metrics.LimitsAreLocal(true)
-		l.log.Warn("rate limits are kept in this process: redis does not answer", "error", err)
+		l.log.Warn("rate limits are kept in this process: redis does not count", "error", err)
 		l.lost <- struct{}{}
 	}
 	l.done.Go(func() { l.reconnect(ctx) })
@@ -235,8 +237,8 @@ func (l *Limiter) count(ctx context.Context, counts *metrics.Limit, rate limiter
 }
 
 // connect loads the store's script, and so finds out whether Redis is there. It writes nothing
-// into a key, too, which makes none: a script can be loaded where nothing can be counted, as by a
-// replica or a full Redis.
+// into keys, too, which makes none: a script can be loaded where nothing can be counted, as by a
+// replica or a full Redis, or a node of a Cluster that is one.
 func (l *Limiter) connect() error {
 	s, err := redisstore.NewStoreWithOptions(l.client, limiter.StoreOptions{Prefix: prefix})
 	if err != nil {
@@ -244,7 +246,12 @@ func (l *Limiter) connect() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if err := l.client.SetRange(ctx, prefix+":writable", 0, "").Err(); err != nil {
+	if _, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range probes {
+			p.SetRange(ctx, prefix+":writable:"+strconv.Itoa(i), 0, "")
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
 	l.shared.Store(&s)
@@ -257,7 +264,7 @@ func (l *Limiter) connect() error {
 func (l *Limiter) lose(store *limiter.Store, cause error) {
 	if l.shared.CompareAndSwap(store, nil) {
 		metrics.LimitsAreLocal(true)
-		l.log.Warn("rate limits are kept in this process: redis does not answer", "error", cause)
+		l.log.Warn("rate limits are kept in this process: redis does not count", "error", cause)
 		l.lost <- struct{}{}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/redisconn"
 	"ajo/internal/testenv"
 )
 
@@ -217,6 +218,25 @@ func TestRedisThatTakesNoWrites(t *testing.T) {
 			require.Equal(t, 1, strings.Count(said.String(), "kept in this process"), said.String())
 		})
 	}
+}
+
+// On a Cluster each node has a part of the counts: one that takes no writes is enough.
+func TestANodeThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	ctx, cluster := context.Background(), testenv.StartCluster(t)
+	client, err := redisconn.Open(cluster.URL, redisconn.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	l := newLimiter(t, client, "2-H", "3-H")
+	require.NoError(t, l.connect())
+	for i, n := range cluster.Nodes {
+		admin := n.Client()
+		require.NoError(t, admin.ConfigSet(ctx, "min-replicas-to-write", "1").Err())
+		require.ErrorContains(t, l.connect(), "NOREPLICAS", "node %d", i)
+		require.NoError(t, admin.ConfigSet(ctx, "min-replicas-to-write", "0").Err())
+		require.NoError(t, admin.Close())
+	}
+	require.NoError(t, l.connect())
 }
 
 // A Redis that is taken away and given back, and one that takes connections and never answers.

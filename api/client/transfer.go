@@ -13,7 +13,8 @@ type Order struct {
 	BankCode      string `json:"bankCode,omitempty"`      // from Banks
 	AccountNumber string `json:"accountNumber,omitempty"` // 10 digits
 	Beneficiary   string `json:"beneficiary,omitempty"`   // the ID of one
-	// the holder that you expect; another one refuses the order
+	// the holder that you expect; another one refuses the order. If it is empty, any holder is
+	// accepted: make sure that it is not
 	AccountName string `json:"accountName,omitempty"`
 	Narration   string `json:"narration,omitempty"`
 }

@@ -75,6 +75,18 @@ func TestCloseOfATenantWithWhatWasNeverOpened(t *testing.T) {
 	require.Equal(t, "closed", testenv.Value[string](o.Env, `SELECT status FROM tenants WHERE id = $1`, o.tenant))
 }
 
+// What was removed is named although the tenant could not be closed then: nothing names it later.
+func TestCloseThatFailsNamesWhatItRemoved(t *testing.T) {
+	o := setup(t)
+	id := o.unfinished()
+	o.Exec(`UPDATE accounts SET status = 'expired', expired_at = now(), closed_at = now() WHERE id = $1`, o.account)
+	o.Exec(`ALTER TABLE tenants ADD CONSTRAINT not_now CHECK (status <> 'closed')`)
+	_, _, err := o.run("tenant", "close", o.tenant.String(), "--yes", "--reason", "the contract has ended")
+	require.ErrorContains(t, err, "not_now")
+	require.Zero(t, testenv.Value[int](o.Env, `SELECT count(*) FROM accounts WHERE id = $1`, id))
+	require.ErrorContains(t, err, "are not closed there; close them with the bank: "+id.String())
+}
+
 // Accounts are dormant by their newest entry or, without one, by their opening; closed ones are not
 // listed.
 func TestDormantAccounts(t *testing.T) {

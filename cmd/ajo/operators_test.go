@@ -678,6 +678,7 @@ func TestLedgerVerifyHasItsOwnTimeout(t *testing.T) {
 	_, _, err := o.run("ledger", "verify", "--timeout", "300ms")
 	require.Equal(t, "57014", pg.Code(err), "%v", err)
 	o.env["AJO_DATABASE_URL"] = strings.Replace(o.env["AJO_DATABASE_URL"], "statement_timeout=60000", "statement_timeout=300", 1)
+	require.Regexp(t, `[?&]statement_timeout=300(&|$)`, o.env["AJO_DATABASE_URL"], "else nothing is tested")
 	require.Contains(t, o.good("ledger", "verify"), "The books agree.\n")
 }
 

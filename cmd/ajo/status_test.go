@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/app"
+	"ajo/internal/testenv"
 	"ajo/internal/work"
 )
 
@@ -122,6 +123,8 @@ func TestStatusLooksAtRedis(t *testing.T) {
 	o := setup(t)
 	o.compared(time.Now(), "0.00")
 	require.Equal(t, []string{"health workers 0 running -"}, o.needs())
+	o.env["AJO_REDIS_URL"] = testenv.StartRedis(t, "min-replicas-to-write 1").URL
+	require.Equal(t, []string{"health Redis takes no writes; no task runs -"}, o.needs())
 	o.env["AJO_REDIS_URL"] = away
 	require.Equal(t, []string{"health Redis does not answer; work goes on at the pace of the sweeper -"}, o.needs())
 	o.env["AJO_DATABASE_URL"] = "postgres://127.0.0.1:1/none"

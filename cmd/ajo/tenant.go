@@ -227,10 +227,17 @@ that the bank may have opened for it is closed with the settings AJO_PROVIDER_*)
 			enqueues: true,
 			do: func(by audit.By) (result, error) {
 				n, open, err := tools.CloseTenant(ctx, r.ID, by)
-				if err != nil {
-					return result{}, err
+				note := ""
+				if len(open) > 0 {
+					note = "Numbers that the bank may have opened under these references are not closed there; close them with the bank: " + strings.Join(open, ", ")
 				}
-				if r, err = tools.Tenants.Find(ctx, r.ID.String()); err != nil {
+				if err == nil {
+					r, err = tools.Tenants.Find(ctx, r.ID.String())
+				}
+				switch {
+				case err != nil && note != "": // their rows are gone: nothing names them later
+					return result{}, fmt.Errorf("%w. %s", err, note)
+				case err != nil:
 					return result{}, err
 				}
 				c := closing{r.Status == tenant.Closed, n, r}
@@ -238,9 +245,7 @@ that the bank may have opened for it is closed with the settings AJO_PROVIDER_*)
 				if n > 0 {
 					out = done(c, "Tenant %q (%s) is suspended. Accounts still to be closed at the bank: %d. Run this again when the workers have closed them.", r.Name, r.Email, n)
 				}
-				if len(open) > 0 {
-					out.note = "Numbers that the bank may have opened under these references are not closed there; close them with the bank: " + strings.Join(open, ", ")
-				}
+				out.note = note
 				return out, nil
 			},
 		}, nil

@@ -69,13 +69,17 @@ func (s *Service) exports(ctx context.Context, q pg.Querier, tenantID uuid.UUID,
 	var out []Export
 	left := limit
 	for _, a := range accounts {
-		x, err := s.export(ctx, q, a, f, left)
+		x, err := s.export(ctx, q, a, f, limit) // not left: what the filter may look at does not shrink
 		var refused *errs.Error
 		switch {
+		case errors.Is(err, ledger.ErrWide):
+			return nil, err
 		case errors.As(err, &refused) && refused.Kind == errs.Unprocessable:
 			return nil, errManyLines(limit)
 		case err != nil:
 			return nil, err
+		case len(x.Lines) > left:
+			return nil, errManyLines(limit)
 		case len(x.Lines) > 0:
 			out = append(out, x)
 			left -= len(x.Lines)

@@ -216,6 +216,29 @@ func TestUnfinishedRowIsNoAccount(t *testing.T) {
 	require.NotContains(t, err.Error(), "lines")
 }
 
+// What a filter may look at in an account goes by what the file may have, not by what is left of
+// that: a file that is as long as it may be is none that is too long, nor is one that looks at too
+// much.
+func TestExportsLookAtEachAccount(t *testing.T) {
+	t.Parallel()
+	b, _ := shelf(t)
+	later := b.named("later", "Ada Obi", "1000000007")
+	b.credit(later, "1.00")
+	confirmed := ledger.Filter{Status: ledger.Confirmed}
+	all, err := b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "was-in-review", all[0].AccountRef)
+	b.move(b.credit(b.named("last", "Ada Obi", "1000000008"), "1.00"), ledger.EventConfirm)
+	_, err = b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
+	require.EqualError(t, err, "the statements have more than 1 lines: narrow them by from and to")
+	for range ledger.ScanPerLine {
+		b.credit(later, "1.00")
+	}
+	_, err = b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
+	require.ErrorIs(t, err, ledger.ErrWide)
+}
+
 // What an account and a tenant have is their own: neither the neighbours' money nor their payments
 // under review count, and a freeze of the account makes nothing of it available.
 func TestOwnFunds(t *testing.T) {

@@ -190,7 +190,7 @@ func TestSaysThatThereIsNoWebhookURL(t *testing.T) {
 	require.NotContains(t, strings.Join(s.said, "\n"), "Your webhook URL gets")
 }
 
-// How long a tenant counts as listening goes by when a call began; its answer may come late.
+// A tenant counts as listening from the beginning of its last call, whose answer may come late.
 func TestSaysThatEventsMayBeMissing(t *testing.T) {
 	slow := func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(300 * time.Millisecond)

@@ -14,7 +14,7 @@ import (
 var (
 	buildInfo        = gauges("ajo_build_info", "1, with the version and the role of the process.", "version", "go_version", "role")
 	postgresUp       = gauge("ajo_postgres_up", "1 when Postgres answered the last collection of this process. At 0, gauges that are read from it keep their last value.")
-	redisUp          = gauge("ajo_redis_up", "1 when Redis answered the last collection of this process, and takes writes. At 0, gauges that are read from it keep their last value.")
+	redisUp          = gauge("ajo_redis_up", "1 when Redis answered the last collection of this process, and takes writes or is merely full. At 0, gauges that are read from it keep their last value.")
 	collectLast      = gauge("ajo_collection_last_run_timestamp_seconds", "When this process last collected its gauges: databases, due work, spool.")
 	clockOffsetGauge = gauge("ajo_clock_offset_seconds", "Postgres' clock minus the clock of this process.")
 

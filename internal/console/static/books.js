@@ -64,7 +64,7 @@ function whyOpen({ Exception: x, Effect }) {
 }
 
 export function reconciliations(_, query, session) {
-  const open = listOf('reconcile open', { caption: 'Still asked about', noun: 'exception', nouns: 'exceptions', none: 'No exception is open.', columns: [
+  const open = listOf('reconcile open', { caption: 'Still asked about', noun: 'item', nouns: 'items', none: 'Nothing is asked about.', columns: [
     { name: 'Reference', head: true, loose: true, value: (i) => `${i.Kind} ${i.Ref}` }, { name: 'Exception', wide: true, value: whyOpen }, { name: 'Effect', number: true, value: (i) => sum(i.Effect) },
     { name: 'Found', value: (i) => time(i.FoundAt) }, { name: 'Next', value: (i) => time(i.NextAt) },
     { name: 'Dismiss', value: (i) => (i.DismissedAt ? 'dismissed' : i.Exception && acts(session, { command: 'reconcile dismiss', label: 'Dismiss', values: { transaction: i.Ref }, text: 'It is not reported again.', done: () => open.reload() })) ?? dim('—') },

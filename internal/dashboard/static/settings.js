@@ -116,7 +116,7 @@ function testEvent() {
 }
 
 function businessKYC(t, session) {
-  if (mode.test) return h('p', null, 'In test mode every business counts as verified. Whether yours is stands in live mode: in production it is required before you can open accounts.');
+  if (mode.test) return h('p', null, 'In test mode every business counts as verified. Switch to live mode to see whether yours is: in production it must be, before you can open accounts.');
   const state = h('p', { class: 'name' }, badge(t.kycStatus), t.businessType && [' ', words(t.businessType)]);
   if (t.kycStatus === 'verified') return [state, h('p', { class: 'dim' }, 'There is nothing left to do.')];
   if (!session.may('owner')) return [state, h('p', { class: 'dim' }, 'The owner submits it.')];
