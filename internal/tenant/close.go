@@ -78,12 +78,10 @@ func (s *Service) FinishClose(ctx context.Context, id uuid.UUID, by audit.By) (w
 		if err != nil || waiting > 0 {
 			return err
 		}
-		// as RemoveEndpoint does
-		if _, err := tx.Exec(ctx, `
-			WITH paused AS (
-				UPDATE webhook_endpoints SET removed_at = $3, updated_at = $3, secret = NULL, secret_previous = NULL, secret_previous_until = NULL
-				WHERE tenant_id = $1 AND paused_at IS NOT NULL AND removed_at IS NULL RETURNING id)
-			UPDATE tenants SET status = $2, updated_at = $3, webhook_endpoints = webhook_endpoints - (SELECT count(*) FROM paused) WHERE id = $1`, id, Closed, now); err != nil {
+		if err := removeEndpoints(ctx, tx, now, id, nil); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE tenants SET status = $2, updated_at = $3 WHERE id = $1`, id, Closed, now); err != nil {
 			return err
 		}
 		// as endKey does

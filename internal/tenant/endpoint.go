@@ -186,16 +186,21 @@ func (s *Service) RemoveEndpoint(ctx context.Context, id, endpoint uuid.UUID, by
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `
-			UPDATE webhook_endpoints SET removed_at = $2, updated_at = $2, secret = NULL, secret_previous = NULL, secret_previous_until = NULL WHERE id = $1`,
-			endpoint, now); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `UPDATE tenants SET webhook_endpoints = webhook_endpoints - 1, updated_at = $2 WHERE id = $1`, id, now); err != nil {
+		if err := removeEndpoints(ctx, tx, now, id, []uuid.UUID{endpoint}); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("webhook.endpoint.remove", "webhook_endpoint:"+endpoint.String(), shownEndpoint(was)).Of(id))
 	})
+}
+
+// removeEndpoints removes endpoints of a tenant, whose row is locked; nil: those that are paused.
+func removeEndpoints(ctx context.Context, tx pg.Tx, now time.Time, tenant uuid.UUID, endpoints []uuid.UUID) error {
+	_, err := tx.Exec(ctx, `
+		WITH removed AS (
+			UPDATE webhook_endpoints SET removed_at = $2, updated_at = $2, secret = NULL, secret_previous = NULL, secret_previous_until = NULL
+			WHERE tenant_id = $1 AND removed_at IS NULL AND CASE WHEN $3::uuid[] IS NULL THEN paused_at IS NOT NULL ELSE id = ANY($3) END RETURNING id)
+		UPDATE tenants SET webhook_endpoints = webhook_endpoints - (SELECT count(*) FROM removed), updated_at = $2 WHERE id = $1`, tenant, now, endpoints)
+	return err
 }
 
 // RotateEndpointSecret gives an endpoint a new secret, which is shown only here. The one before
