@@ -225,30 +225,28 @@ func TestRecheckWithoutAnswer(t *testing.T) {
 
 // The same of a transfer that failed, of which the bank's not knowing it is an answer.
 func TestRecheckOfAFailedOneWithoutAnswer(t *testing.T) {
-	for name, c := range map[string]struct {
-		rule     fakebank.Rule
-		answered bool
-	}{"error": {answers(fakebank.Fail, 0), false}, "not found": {answers(fakebank.NotFound, 0), true}} {
-		t.Run(name, func(t *testing.T) {
-			b := setup(t)
-			b.fund("100.00")
-			b.bank.Faults.Set(pays(fakebank.Reject, 1))
-			p := b.run(b.settle("100.00"))
-			require.Equal(t, transfer.Failed, p.Status)
-			b.bank.Faults.Set(c.rule)
-			for range len(transfer.DefaultRechecks) {
-				require.NotNil(t, b.DueAt(work.Settle, p.ID))
-				b.untilDue(p)
-				_ = b.svc.Advance(b.ctx, p.ID)
-			}
-			require.Equal(t, c.answered, b.DueAt(work.Settle, p.ID) == nil)
-			require.Equal(t, transfer.Failed, b.get(p.MerchantTxRef).Status)
-		})
-	}
+	notKnownIsAnAnswer(t, transfer.Failed, func(b *bundle) transfer.Transfer {
+		b.bank.Faults.Set(pays(fakebank.Reject, 1))
+		return b.run(b.settle("100.00"))
+	})
 }
 
 // And of one that a person has found unpaid, though it had succeeded.
 func TestRecheckOfWhatAPersonFoundUnpaid(t *testing.T) {
+	notKnownIsAnAnswer(t, transfer.Refunded, func(b *bundle) transfer.Transfer {
+		p := b.run(b.settle("100.00"))
+		require.Equal(t, transfer.Success, p.Status)
+		b.bank.Faults.Set(answers(fakebank.NotFound, 0))
+		_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{}, byHand)
+		require.NoError(t, err)
+		return b.get(p.MerchantTxRef)
+	})
+}
+
+// notKnownIsAnAnswer checks that the questions about an ended transfer come to an end if the bank
+// does not know it, and go on if the bank does not answer.
+func notKnownIsAnAnswer(t *testing.T, status transfer.Status, ended func(*bundle) transfer.Transfer) {
+	t.Helper()
 	for name, c := range map[string]struct {
 		rule     fakebank.Rule
 		answered bool
@@ -256,12 +254,8 @@ func TestRecheckOfWhatAPersonFoundUnpaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			b.fund("100.00")
-			p := b.run(b.settle("100.00"))
-			require.Equal(t, transfer.Success, p.Status)
-			b.bank.Faults.Set(answers(fakebank.NotFound, 0))
-			_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{}, byHand)
-			require.NoError(t, err)
-			require.Equal(t, transfer.Refunded, b.get(p.MerchantTxRef).Status)
+			p := ended(b)
+			require.Equal(t, status, p.Status)
 			b.bank.Faults.Set(c.rule)
 			for range len(transfer.DefaultRechecks) {
 				require.NotNil(t, b.DueAt(work.Settle, p.ID))
@@ -269,6 +263,7 @@ func TestRecheckOfWhatAPersonFoundUnpaid(t *testing.T) {
 				_ = b.svc.Advance(b.ctx, p.ID)
 			}
 			require.Equal(t, c.answered, b.DueAt(work.Settle, p.ID) == nil)
+			require.Equal(t, status, b.get(p.MerchantTxRef).Status)
 		})
 	}
 }
