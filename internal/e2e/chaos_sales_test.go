@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
@@ -138,10 +137,7 @@ func (c *payoutChaos) opened(body string) (a account, err error) {
 // startAt runs the API on an address that stays, so that it can be replaced.
 func (c *payoutChaos) startAt() {
 	c.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(c.t, err)
-	c.settings["AJO_HTTP_ADDR"] = l.Addr().String()
-	require.NoError(c.t, l.Close())
+	c.settings["AJO_HTTP_ADDR"] = freeAddress(c.t)
 	c.startAPI()
 }
 

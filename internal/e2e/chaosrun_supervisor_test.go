@@ -77,7 +77,10 @@ func (k *supervisor) ended(p *process) bool {
 	}
 	k.ends[how]++
 	k.p = nil
-	for what, secret := range k.s.secrets {
+	k.s.secretsLock.Lock() // a tenant may just be signing up
+	secrets := maps.Clone(k.s.secrets)
+	k.s.secretsLock.Unlock()
+	for what, secret := range secrets {
 		if showsSecret(text, secret) {
 			k.wrong = append(k.wrong, k.name+" printed the "+what)
 		}
@@ -101,7 +104,7 @@ func (k *supervisor) change(changes map[string]string) {
 	k.version++
 	want := k.version
 	k.mu.Unlock()
-	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(20 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < exitLimit; time.Sleep(20 * time.Millisecond) {
 		k.mu.Lock()
 		done, old := k.leaving || k.p != nil && k.running == want, k.running != want
 		k.mu.Unlock()

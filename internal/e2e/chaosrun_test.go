@@ -2,8 +2,8 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -40,7 +40,7 @@ type size struct {
 }
 
 var (
-	shortChaos = size{length: 15 * time.Second, gap: 500 * time.Millisecond, payers: 2, clerks: 1, waiting: 100, due: 400, drain: 2 * time.Minute, lag: 8 * time.Second}
+	shortChaos = size{length: 15 * time.Second, gap: 500 * time.Millisecond, payers: 2, clerks: 1, waiting: 100, due: 400, drain: 5 * time.Minute, lag: 8 * time.Second}
 	longChaos  = size{length: 10 * time.Minute, gap: 1500 * time.Millisecond, payers: 8, clerks: 6, waiting: 800, due: 2000, drain: 5 * time.Minute, lag: 30 * time.Second}
 )
 
@@ -190,10 +190,7 @@ func throughProxy(t *testing.T, server string, postgres bool) (string, *testenv.
 // start starts the roles, and signs the tenants up.
 func (s *chaosRun) start() {
 	for i := range 2 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(s.t, err)
-		s.addrs = append(s.addrs, l.Addr().String())
-		require.NoError(s.t, l.Close())
+		s.addrs = append(s.addrs, freeAddress(s.t))
 		s.apis = append(s.apis, s.keep("api-"+strconv.Itoa(i+1), "api", map[string]string{"AJO_HTTP_ADDR": s.addrs[i]}))
 	}
 	for i := range 3 {
@@ -258,11 +255,11 @@ func (s *chaosRun) run() []finding {
 	select {
 	case <-ended:
 		return nil
-	case <-time.After(time.Minute):
+	case <-time.After(exitLimit):
 	}
 	s.over.Store(true)
 	<-ended
-	return []finding{{foundNotDone, "a minute after the last fault there were requests without a definite answer"}}
+	return []finding{{foundNotDone, fmt.Sprintf("%s after the last fault there were requests without a definite answer", exitLimit)}}
 }
 
 // watch counts what waits, all the time, and prints how far things are.

@@ -243,7 +243,12 @@ func (c *crash) startRole(role string) {
 		c.worker = p
 		return
 	}
-	c.startAPI()
+	// what is in the spool may meet the point before the API says that it listens
+	c.api = c.run("api")
+	c.eventually("an API that listens, or has died at the point", func() bool { return c.api.Ended() || c.api.out.line("the API listens") != nil })
+	if c.api.out.line("the API listens") != nil {
+		c.listens()
+	}
 }
 
 // tend starts again what has died, and reports whether anything had.

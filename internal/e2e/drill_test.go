@@ -42,7 +42,9 @@ func (w *world) libpqURL() string {
 	u, err := url.Parse(w.settings["AJO_DATABASE_URL"])
 	require.NoError(w.t, err)
 	q := u.Query()
-	q.Del("statement_timeout")
+	for _, name := range []string{"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"} {
+		q.Del(name)
+	}
 	u.RawQuery = q.Encode()
 	return u.String()
 }

@@ -181,7 +181,7 @@ func (f *failovers) checkAll() {
 	}()
 	events, payouts := 0, 0
 	f.events.Range(func(any, any) bool { events++; return true })
-	f.eventually("all payments to be confirmed and delivered", func() bool {
+	f.whileMoving("all payments to be confirmed and delivered", f.progress, func() bool {
 		return f.count(`SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND status = 'confirmed'`) >= events+1 && f.progress().delivered >= events+1
 	})
 	f.eventually("all payouts to end", func() bool {

@@ -37,6 +37,12 @@ func (s *settler) unsent() []string {
 	return testenv.Value[[]string](s.Env, `SELECT coalesce(array_agg(merchant_tx_ref), '{}') FROM transfers WHERE status = 'processing' AND merchant_tx_ref <> ALL($1)`, there)
 }
 
+// transactions are those that other connections than the test's have begun.
+func (s *settler) transactions() int {
+	s.t.Helper()
+	return s.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND backend_type = 'client backend'`)
+}
+
 // A worker is stopped (SIGSTOP) while payouts that it has recorded as submitted wait for their turn
 // at the bank. Another worker asks about them once their leases have ended, finds that the bank has
 // none of them, and pays them. Then the first goes on, and submits nothing.
@@ -53,7 +59,9 @@ func TestStoppedWorkerSubmitsNothing(t *testing.T) {
 			return false
 		}
 		stopped.Signal(syscall.SIGSTOP)
-		if waiting = s.unsent(); len(waiting) == 0 { // it had its turn in this moment
+		// it had its turn in this moment, or holds rows that the other worker would wait for
+		if waiting = s.unsent(); len(waiting) == 0 || s.transactions() > 0 {
+			waiting = nil
 			stopped.Signal(syscall.SIGCONT)
 		}
 		return len(waiting) > 0
@@ -106,9 +114,11 @@ func TestDeadWorkersTransfersGoOn(t *testing.T) {
 	s.bank.Faults.Add(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Slow, Delay: time.Hour, Until: answer, Next: 32})
 	const payouts = 100
 	s.orders("shop", payouts)
+	begun := time.Now()
 	dead := s.startWorker("settle") // takes up many at once; the first, and so the one that sweeps
 	const inHand = `FROM transfers t JOIN work w ON w.id = t.id WHERE status = 'processing' AND leased_until IS NOT NULL`
 	s.eventually("many submissions that wait for their answers", func() bool { return s.count(`SELECT count(*) `+inHand) >= 30 })
+	machine := time.Since(begun) // a second where nothing else is done
 	dead.Kill()
 	killed := time.Now()
 	left := testenv.Value[[]string](s.Env, `SELECT array_agg(merchant_tx_ref) `+inHand)
@@ -124,7 +134,7 @@ func TestDeadWorkersTransfersGoOn(t *testing.T) {
 	close(answer)
 	t.Logf("of %d transfers that a killed worker had leased, another went on with the first after %s, with half after %s, with all after %s", len(left),
 		after[0], after[len(after)/2], after[len(after)-1])
-	require.Less(t, after[len(after)-1], time.Minute, "30 s on a machine that does nothing else")
+	require.Less(t, after[len(after)-1], time.Minute+5*machine, "30 s on a machine that does nothing else")
 	s.eventually("the end of all", func() bool { return s.count(`SELECT count(*) FROM transfers WHERE status = 'success'`) == payouts })
 	s.checkPayouts()
 }

@@ -24,6 +24,7 @@ func TestListen(t *testing.T) {
 	w := newWorld(t)
 	w.lookForRaces()
 	w.settings["AJO_SETTLE_DELAYS"] = "100ms,200ms"
+	w.settings["AJO_HTTP_ADDR"] = freeAddress(t) // which stays when the API is started again
 	w.startAPI()
 	w.startWorker("")
 	c := w.signUp(nil)
@@ -56,7 +57,6 @@ func TestListen(t *testing.T) {
 	p.prints(`settlement\.succeeded +customer-1 AJO[0-9a-f]{32}  NGN 1000\.00  → 500 in `)
 	local.answers(nil)
 
-	w.settings["AJO_HTTP_ADDR"] = strings.TrimPrefix(w.apiURL, "http://")
 	w.api.Kill()
 	p.prints(`Lost the connection \(.+\); trying again\.\n`)
 	w.startAPI()

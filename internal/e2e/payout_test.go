@@ -39,7 +39,7 @@ func newSettler(t *testing.T) *settler {
 	t.Parallel()
 	env := testenv.New(t)
 	return newSettlerIn(worldOn(env, env.Redis(), fakebank.Options{
-		RetryDelays: repeat(200*time.Millisecond, 500), PayoutFee: money.Must("20.00"), PayoutVAT: money.Must("1.50"), PayoutStampDuty: money.Must("50.00"),
+		RetryDelays: repeat(200*time.Millisecond, 5000), PayoutFee: money.Must("20.00"), PayoutVAT: money.Must("1.50"), PayoutStampDuty: money.Must("50.00"),
 	}))
 }
 

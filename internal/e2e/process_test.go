@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	startLimit = 30 * time.Second // from the start of a process until it says that it is there
+	startLimit = 2 * time.Minute // from the start of a process until it says that it is there: the machine is busy
 	// far above what a worker waits for its tasks, and then for what it closes: the machine is busy
 	exitLimit = 5 * time.Minute
 )

@@ -87,9 +87,10 @@ func TestIdleWhileRedisIsAway(t *testing.T) {
 	// what being idle costs.
 	w.eventually("a few seconds without Redis", func() bool { return time.Since(begin) > 4*time.Second })
 	worker.Kill()
+	idle := time.Since(begin) // four seconds, unless the machine is busy
 	used := worker.State().UserTime() + worker.State().SystemTime()
-	t.Logf("%s of computing in %s", used, time.Since(begin))
-	require.Less(t, used, 2*time.Second)
+	t.Logf("%s of computing in %s", used, idle)
+	require.Less(t, used, idle/2)
 }
 
 // throughProxy has the processes reach Redis by a proxy.
@@ -116,8 +117,8 @@ func (w *world) waitForReady(there bool) {
 			Checks map[string]string
 		}
 		require.NoError(w.t, json.Unmarshal(a.body, &body), "%s", a.body)
-		require.Equal(w.t, "ok", body.Checks["postgres"])
-		return there == (body.Checks["redis"] == "ok") && there == (body.Status == "ok")
+		// a Postgres that is busy may miss one of these checks
+		return body.Checks["postgres"] == "ok" && there == (body.Checks["redis"] == "ok") && there == (body.Status == "ok")
 	})
 	require.Contains(w.t, []int{200, 503}, a.status)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -35,10 +34,7 @@ type pair struct {
 func newPair(p *paid) *pair {
 	r := &pair{paid: p, client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
 	for i := range r.addrs {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(p.t, err)
-		r.addrs[i] = l.Addr().String()
-		require.NoError(p.t, l.Close())
+		r.addrs[i] = freeAddress(p.t)
 		r.startsAPI(i)
 	}
 	return r
@@ -125,7 +121,7 @@ func (r *pair) pays(done func() bool) (payments, accounts int64) {
 func (r *pair) helpedBySweep(payments int) {
 	r.t.Helper()
 	sweeps := false
-	r.eventually("the payments to end, those that were not enqueued after a sweep", func() bool {
+	r.whileMoving("the payments to end, those that were not enqueued after a sweep", r.progress, func() bool {
 		leaves := func(p *process) bool {
 			return p.out.line("a task was not enqueued; the sweep will find its items") != nil
 		}

@@ -27,7 +27,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	w := newWorld(t)
 	w.settings["AJO_IDENTITY_URL"], w.settings["AJO_IDENTITY_APP_ID"], w.settings["AJO_IDENTITY_KEY"] = w.bank.URL(), "app", "an-identity-key-of-this-test"
 	// a call that fails stays in asynq's hands until the test has looked there
-	w.settings["AJO_DELIVERY_DELAYS"] = "1m"
+	w.settings["AJO_DELIVERY_DELAYS"] = "1h"
 	w.keepSecret("identity key", "an-identity-key-of-this-test")
 	w.keepSecret("BVN", bvn)
 	w.keepSecret("NIN", nin)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,6 +43,8 @@ type world struct {
 	secrets  map[string]string // what no process may print, by what it is
 	procs    []*process
 	program  func(args []string) *exec.Cmd // what run starts; nil: the binary
+	// held while secrets is written, and where it is read beside the test's goroutine
+	secretsLock sync.Mutex
 }
 
 // newWorld makes a world with no process in it. Schedules are short; a test changes settings before
@@ -50,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
 	env := testenv.New(t)
-	return worldOn(env, env.Redis(), fakebank.Options{RetryDelays: repeat(200*time.Millisecond, 500)})
+	return worldOn(env, env.Redis(), fakebank.Options{RetryDelays: repeat(200*time.Millisecond, 5000)})
 }
 
 // worldOn makes a world on databases that are there, with a bank as the options say.
@@ -113,12 +116,18 @@ func (w *world) lookForRaces() {
 func (w *world) startAPI() *process {
 	w.t.Helper()
 	w.api = w.run("api")
+	w.listens()
+	return w.api
+}
+
+// listens waits until the API does, and has the bank send its events there.
+func (w *world) listens() {
+	w.t.Helper()
 	w.apiURL, _ = w.api.logged("the API listens")["url"].(string)
 	addr, err := netip.ParseAddrPort(strings.TrimPrefix(w.apiURL, "http://"))
 	require.NoError(w.t, err)
 	require.NotZero(w.t, addr.Port())
 	w.bank.SetWebhookURL(w.apiURL + "/webhooks/provider")
-	return w.api
 }
 
 // startWorker runs `ajo worker`, serving the queues as --queues names them (empty: all), and waits
@@ -145,6 +154,8 @@ func (w *world) startAll() (money, telling *process) {
 // keepSecret names a text that no process may print.
 func (w *world) keepSecret(what, text string) {
 	require.GreaterOrEqual(w.t, len(text), 6)
+	w.secretsLock.Lock()
+	defer w.secretsLock.Unlock()
 	w.secrets[what] = text
 }
 
@@ -202,6 +213,18 @@ func (w *world) eventually(what string, ok func() bool) {
 	testenv.Eventually(w.t, limit, what, ok, func() any { return w.state() })
 }
 
+// whileMoving is eventually for what many payments take part in: its limit counts from the last
+// change of what at shows.
+func (w *world) whileMoving(what string, at func() progress, ok func() bool) {
+	w.t.Helper()
+	for last, done := at(), false; !done; last = at() {
+		w.eventually(what, func() bool {
+			done = ok()
+			return done || at() != last
+		})
+	}
+}
+
 // state is what a wait in vain shows: how far the payments are, how many tasks and rows each queue
 // has, and what still waits.
 func (w *world) state() string {
@@ -257,7 +280,7 @@ func (w *world) waitForEnd(n int) {
 			w.t.Logf("came to %+v of %+v; still waiting:\n%s", got, want, w.unfinished())
 		}
 	}()
-	w.eventually(fmt.Sprintf("%d payments posted, delivered and confirmed", n), func() bool {
+	w.whileMoving(fmt.Sprintf("%d payments posted, delivered and confirmed", n), w.progress, func() bool {
 		got = w.progress()
 		return got == want
 	})

@@ -22,7 +22,7 @@ func TestTheAdapterUnderstandsThisBank(t *testing.T) {
 	var bank provider.Bank
 	bank, err := nomba.New(nomba.Options{
 		URL: b.url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		Clock: b.clock, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1,
+		Clock: b.clock, Timeout: time.Minute, Retries: -1, RequestsPerSec: -1, PostsPerSec: -1,
 	})
 	require.NoError(t, err)
 	ctx := t.Context()

@@ -71,7 +71,8 @@ type Options struct {
 	SignatureHeader string // provider-signature
 	TimestampHeader string // provider-timestamp
 	// after a webhook's attempt that was not answered 2xx; nil: the default, empty: no retries
-	RetryDelays []time.Duration
+	RetryDelays    []time.Duration
+	WebhookTimeout time.Duration // of one attempt in all; 10 s
 
 	TokenTTL       time.Duration // 30 min
 	OpeningBalance money.Amount  // of the wallet
@@ -103,6 +104,7 @@ func (o Options) withDefaults() Options {
 	o.SignatureHeader = cmp.Or(o.SignatureHeader, DefaultSignatureHeader)
 	o.TimestampHeader = cmp.Or(o.TimestampHeader, DefaultTimestampHeader)
 	o.TokenTTL = cmp.Or(o.TokenTTL, 30*time.Minute)
+	o.WebhookTimeout = cmp.Or(o.WebhookTimeout, webhookTimeout)
 	if o.RetryDelays == nil {
 		o.RetryDelays = DefaultRetryDelays
 	}

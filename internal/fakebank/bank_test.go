@@ -37,7 +37,7 @@ func setup(t *testing.T, o fakebank.Options) *bundle {
 
 func run(t *testing.T, o fakebank.Options, c *clock.Fake) *bundle {
 	t.Helper()
-	o.Clock = c
+	o.Clock, o.WebhookTimeout = c, time.Minute
 	b := &bundle{Bank: fakebank.New(o), t: t, clock: c}
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	var err error
@@ -139,7 +139,7 @@ func (b *bundle) submit(ref, amount string) reply {
 
 func (b *bundle) flush() {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(b.t, b.Flush(ctx))
 }

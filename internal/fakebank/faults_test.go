@@ -1,6 +1,7 @@
 package fakebank_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -172,25 +173,32 @@ func TestDownAndStopped(t *testing.T) {
 // finds it done.
 func TestSlowness(t *testing.T) {
 	b := setup(t, fakebank.Options{})
-	give := func() reply {
-		req, err := http.NewRequestWithContext(t.Context(), "DELETE", b.url+"/v1/accounts/virtual/"+ref, nil)
+	give := func() error { // gives up once the rule has struck the call
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, "DELETE", b.url+"/v1/accounts/virtual/"+ref, nil)
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+b.token)
 		req.Header.Set("accountId", fakebank.DefaultAccountID)
-		resp, err := (&http.Client{Timeout: 50 * time.Millisecond}).Do(req)
-		if err != nil {
-			return reply{err: err}
-		}
-		require.NoError(t, resp.Body.Close())
-		return reply{status: resp.StatusCode}
+		ended := make(chan error, 1)
+		go func() {
+			resp, err := http.DefaultClient.Do(req)
+			if err == nil {
+				err = resp.Body.Close()
+			}
+			ended <- err
+		}()
+		testenv.Eventually(t, 30*time.Second, "the call at the bank", func() bool { return b.Faults.Rules()[0].Struck == 1 })
+		cancel()
+		return <-ended
 	}
 	b.open()
-	b.Faults.Set(fakebank.Rule{On: fakebank.OnAccounts, Do: fakebank.Slow, Delay: time.Minute})
-	require.Error(t, give().err)
+	b.Faults.Set(fakebank.Rule{On: fakebank.OnAccounts, Do: fakebank.Slow, Delay: time.Hour})
+	require.Error(t, give())
 	a, _ := b.Account(ref)
 	require.False(t, a.Closed)
-	b.Faults.Set(fakebank.Rule{On: fakebank.OnAccounts, Do: fakebank.SlowAfter, Delay: time.Minute})
-	require.Error(t, give().err)
+	b.Faults.Set(fakebank.Rule{On: fakebank.OnAccounts, Do: fakebank.SlowAfter, Delay: time.Hour})
+	require.Error(t, give())
 	testenv.Eventually(t, 30*time.Second, "the close whose answer was too slow", func() bool {
 		a, _ = b.Account(ref)
 		return a.Closed

@@ -80,7 +80,7 @@ func newHooks(url, secret string) *hooks {
 	return h
 }
 
-// webhookTimeout is for one attempt in all.
+// webhookTimeout is for one attempt in all, where the options name none.
 const webhookTimeout = 10 * time.Second
 
 // announce sends an event as the rules want it. With wait it returns after the first attempts, or
@@ -252,7 +252,7 @@ func (b *Bank) post(url string, d *delivery) (status int, problem string) {
 }
 
 func (b *Bank) exchange(ctx context.Context, url string, body []byte, h http.Header) (int, []byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.opt.WebhookTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {

@@ -218,7 +218,7 @@ func TestSendEvent(t *testing.T) {
 	event.Data.Transaction.TransactionAmount = json.RawMessage(`9007199254740993.01`)
 	body, err := json.Marshal(event)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	status, _, err := b.SendEvent(ctx, body, nil)
 	require.NoError(t, err)

@@ -169,7 +169,7 @@ func (l *listener) logOut() {
 	if !l.Login.Session.IsZero() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	// else it ends by itself, after its seven days
 	_ = l.api.Do(ctx, "POST", "/auth/logout", nil, nil)

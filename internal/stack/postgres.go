@@ -98,6 +98,9 @@ func (s *Stack) run(ctx context.Context, cmd *exec.Cmd, name, log string) error 
 	}
 	select {
 	case <-p.Done():
+		if err := ctx.Err(); err != nil { // both have ended, when this was kept waiting for a processor
+			return err
+		}
 	case <-ctx.Done():
 		p.Stop(syscall.SIGTERM, stopTimeout)
 		return ctx.Err()

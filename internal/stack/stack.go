@@ -71,7 +71,7 @@ type Stack struct {
 const (
 	// crash recovery of a large database comes before the first answer
 	readyTimeout = 60 * time.Second
-	stopTimeout  = 20 * time.Second // of an orderly end, then the server is killed
+	stopTimeout  = time.Minute // of an orderly end, then the server is killed: the disk may be busy
 	// the kernel's free port can be taken by another before the server binds it
 	portTries = 5
 )
@@ -152,7 +152,7 @@ func (s *Stack) watch(postgres, redis *supervise.Process) {
 	}
 }
 
-// Stop ends both servers in order, kills what does not end within 20 s, and gives the directory
+// Stop ends both servers in order, kills what does not end within a minute, and gives the directory
 // free; an ephemeral stack's data is removed. It may be called more than once and from several
 // goroutines; each call returns when the stack is down.
 func (s *Stack) Stop() {

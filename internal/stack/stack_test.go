@@ -107,7 +107,7 @@ func readRecord(t *testing.T, dir string) record {
 func requireGone(t *testing.T, r record) {
 	t.Helper()
 	for _, p := range r.Servers {
-		require.Eventuallyf(t, func() bool { return birth(p.PID) != p.Born }, 20*time.Second, 20*time.Millisecond,
+		require.Eventuallyf(t, func() bool { return birth(p.PID) != p.Born }, 2*time.Minute, 20*time.Millisecond,
 			"%s (process %d) still runs", p.Name, p.PID)
 	}
 }
@@ -178,11 +178,12 @@ func TestEphemeralStackLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := reachableDir(t)
 	o := Options{Dir: filepath.Join(dir, "test", "1"), Ephemeral: true}
+	room := roomInMemory()
 	s := start(t, o)
 	require.Equal(t, "off", show(t, s, "fsync"))
 	dbExec(t, s, "CREATE TABLE gone (n int)")
 	running, data := readRecord(t, s.dir.path), s.data
-	if roomInMemory() {
+	if room && roomInMemory() { // before, and still: others fill it, too
 		require.Equal(t, memoryDir(s.dir.path), data)
 	}
 	s.Stop()
@@ -309,7 +310,7 @@ func TestFailedTellsOfAServerThatDied(t *testing.T) {
 	select {
 	case err := <-s.Failed():
 		require.ErrorContains(t, err, "redis")
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("nobody was told")
 	}
 }

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -16,9 +17,11 @@ func (e *Env) Bank(o fakebank.Options) *fakebank.Bank {
 	return StartBank(e.T, o)
 }
 
-// StartBank starts a fake bank that ends with t.
+// StartBank starts a fake bank that ends with t. It waits long for the answer to an event: a busy
+// machine is no silent service.
 func StartBank(t testing.TB, o fakebank.Options) *fakebank.Bank {
 	t.Helper()
+	o.WebhookTimeout = cmp.Or(o.WebhookTimeout, time.Minute)
 	b := fakebank.New(o)
 	_, err := b.Start("")
 	must(t, err)

@@ -98,15 +98,18 @@ func serverURL(t testing.TB, name string) string {
 }
 
 // withDatabase is the address of a database of the server. A busy machine is no dead server, so
-// that statements and connections may take much longer than the service lets them.
+// that statements, waits for locks and connections may take much longer than the service lets them,
+// and a transaction may be idle for as long as a test waits in it ([Env.Meanwhile]).
 func withDatabase(t testing.TB, server, name string) string {
 	t.Helper()
 	u, err := url.Parse(server)
 	must(t, err)
 	u.Path = "/" + name
 	q := u.Query()
-	q.Set("connect_timeout", "60") // seconds
-	q.Set("statement_timeout", "60000")
+	q.Set("connect_timeout", "60")      // seconds
+	q.Set("statement_timeout", "60000") // milliseconds, as the others
+	q.Set("lock_timeout", "60000")
+	q.Set("idle_in_transaction_session_timeout", "120000")
 	u.RawQuery = q.Encode()
 	return u.String()
 }
@@ -266,8 +269,11 @@ func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool, 
 	t.Helper()
 	limit = max(limit, 30*time.Second)
 	begin := time.Now()
-	for !ok() {
-		waited := time.Since(begin)
+	for {
+		waited := time.Since(begin) // till it was asked: an answer that was long under way may be out of date
+		if ok() {
+			return
+		}
 		if waited > limit {
 			t.Fatalf("waited %s for: %s%s", limit, what, instead(had))
 		}
