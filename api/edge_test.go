@@ -29,7 +29,7 @@ func (w *world) raw(request string) reply {
 	c, err := net.Dial("tcp", w.addr)
 	require.NoError(w.T, err)
 	defer func() { _ = c.Close() }()
-	require.NoError(w.T, c.SetDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(w.T, c.SetDeadline(time.Now().Add(time.Minute)))
 	_, err = io.WriteString(c, request)
 	require.NoError(w.T, err)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -171,7 +171,7 @@ func (w *world) answers(t *testing.T, request string) (statuses []int) {
 	c, err := net.Dial("tcp", w.addr)
 	require.NoError(t, err)
 	defer func() { _ = c.Close() }()
-	require.NoError(t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	_, err = io.WriteString(c, request+next)
 	require.NoError(t, err)
 	for r := bufio.NewReader(c); ; {

@@ -98,7 +98,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 		Ready:        func(context.Context) []Check { return []Check{{Name: "postgres"}, {Name: "redis"}} },
 		Log:          log,
 	}
-	w.opts.Customers = customer.New(customer.Options{Pool: w.Pool, Box: box, Clock: w.Clock, Identity: nins, Log: log})
+	w.opts.Customers = customer.New(customer.Options{Pool: w.Pool, Box: box, Clock: w.Clock, Identity: nins, CheckTimeout: time.Minute, Log: log})
 	w.opts.Enqueuer = tasks.NewEnqueuer(w.Redis(), w.Clock, log)
 	t.Cleanup(work.EnqueueWith(w.Pool, w.opts.Enqueuer.Enqueue))
 	w.opts.Banks = transfer.NewBankList(bank, w.Redis(), w.Clock, log)
@@ -130,6 +130,7 @@ func (w *world) webhooks(box *secret.Box, h safehttp.Options, o webhook.Options)
 	h.Resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("there is no DNS here")
 	}}
+	h.Timeout = cmp.Or(h.Timeout, time.Minute) // a busy machine is no slow receiver
 	client := safehttp.New(h)
 	w.T.Cleanup(client.Close)
 	o.Pool, o.Clock, o.Box, o.Client = w.Pool, w.Clock, box, client
@@ -341,7 +342,7 @@ func (w *world) bankClient(log *slog.Logger, posts int) *nomba.Client {
 	w.T.Helper()
 	bank, err := nomba.New(nomba.Options{
 		URL: w.bankURL, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-		Clock: w.Clock, Log: log, RequestsPerSec: -1, PostsPerSec: posts, RetryWait: time.Millisecond,
+		Clock: w.Clock, Log: log, RequestsPerSec: -1, PostsPerSec: posts, RetryWait: time.Millisecond, Timeout: time.Minute,
 	})
 	require.NoError(w.T, err)
 	return bank
@@ -355,7 +356,7 @@ func (w *world) startBank(log *slog.Logger) (*nomba.Client, *dojah.Checker) {
 	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnNIN, Do: fakebank.Fail, Match: ninUnclear})
 	w.bankURL = w.bank.URL()
 	bank := w.bankClient(log, -1)
-	nins, err := dojah.New(dojah.Options{URL: w.bankURL, AppID: "app", Key: "key"})
+	nins, err := dojah.New(dojah.Options{URL: w.bankURL, AppID: "app", Key: "key", Timeout: time.Minute})
 	require.NoError(w.T, err)
 	return bank, nins
 }

@@ -24,7 +24,7 @@ const helperURL = "AJO_TEST_MIGRATE"
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(helperURL); url != "" {
-		_, err := migrations.Up(context.Background(), url, migrations.Options{Files: filling})
+		_, err := migrations.Up(context.Background(), url, migrations.Options{Files: slowlyFilling})
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -33,12 +33,20 @@ func TestMain(m *testing.M) {
 
 // filling makes a table of 30,000 rows and fills a column of it. Each row counts how often it was
 // changed.
-var filling = files(
-	"CREATE TABLE backfills (version bigint PRIMARY KEY, last_key text NOT NULL, row_count bigint NOT NULL, updated_at timestamptz NOT NULL);\n"+
-		"CREATE TABLE things (id uuid PRIMARY KEY, changes integer NOT NULL DEFAULT 0);\nINSERT INTO things SELECT gen_random_uuid() FROM generate_series(1, 30000);",
-	"-- +ajo BACKFILL things id\nUPDATE things SET changes = changes + 1 WHERE id BETWEEN $1 AND $2;",
-	"CREATE TABLE filled ();",
-)
+var filling = fills("")
+
+// slowlyFilling is filling, a tenth of a second and more for each slice: one who looks on sees some
+// of them, also on a busy machine.
+var slowlyFilling = fills(" AND (SELECT pg_sleep(0.1)) IS NOT NULL")
+
+func fills(where string) fstest.MapFS {
+	return files(
+		"CREATE TABLE backfills (version bigint PRIMARY KEY, last_key text NOT NULL, row_count bigint NOT NULL, updated_at timestamptz NOT NULL);\n"+
+			"CREATE TABLE things (id uuid PRIMARY KEY, changes integer NOT NULL DEFAULT 0);\nINSERT INTO things SELECT gen_random_uuid() FROM generate_series(1, 30000);",
+		"-- +ajo BACKFILL things id\nUPDATE things SET changes = changes + 1 WHERE id BETWEEN $1 AND $2"+where+";",
+		"CREATE TABLE filled ();",
+	)
+}
 
 // files are migrations with these statements.
 func files(texts ...string) fstest.MapFS {

@@ -25,7 +25,7 @@ import (
 
 // A busy machine is not a Redis that is away.
 func TestMain(m *testing.M) {
-	timeout = 2 * time.Second
+	timeout = 10 * time.Second
 	os.Exit(m.Run())
 }
 

@@ -18,6 +18,7 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	client := (&testenv.Env{T: t}).Redis()
 	e, i := tasks.NewEnqueuer(client, clock.System, quiet), asynq.NewInspectorFromRedisClient(client)
+	e.Patience(time.Minute)
 	t.Cleanup(e.Close)
 	id, others := uuid.New(), []uuid.UUID{uuid.New(), uuid.New()}
 	found, all, err := tasks.Find(client, tasks.Ingest, id)

@@ -26,6 +26,7 @@ func setup(t *testing.T) (*tasks.Enqueuer, *asynq.Inspector) {
 	t.Helper()
 	client := (&testenv.Env{T: t}).Redis()
 	e := tasks.NewEnqueuer(client, clock.System, quiet)
+	e.Patience(time.Minute)
 	t.Cleanup(e.Close)
 	return e, asynq.NewInspectorFromRedisClient(client)
 }

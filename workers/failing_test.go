@@ -56,6 +56,7 @@ func TestMailFailing(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 {
 			o := b.opts
+			o.Clock = clock.NewFake(now) // a minute is little on a busy machine
 			o.Tenants = tenant.New(tenant.Options{Pool: b.Pool, Clock: clock.System, Mail: sender, Log: slog.New(slog.DiscardHandler)})
 			all.Go(func() {
 				(&Workers{Options: o}).mailFailing(b.ctx)

@@ -169,13 +169,14 @@ func TestSweepTakesTenantsInTurn(t *testing.T) {
 func TestOneWorkerSweeps(t *testing.T) {
 	t.Parallel()
 	one, b, _ := newSweeper(t)
+	one.SweepEvery = 15 * time.Minute // Redis goes by a clock of its own, and a busy machine takes its time
 	two := &sweeper{Workers: one.Workers, id: uuid.NewString(), found: map[tasks.Kind]found{}}
 	require.True(t, one.leads(b.ctx))
 	require.False(t, two.leads(b.ctx))
 	require.True(t, one.leads(b.ctx))
 	left, err := b.redis.PTTL(b.ctx, leaderKey).Result()
 	require.NoError(t, err)
-	require.InDelta(t, 10, left.Seconds(), 1, "so long after its death")
+	require.InDelta(t, 600, left.Seconds(), 60, "so long after its death")
 	two.resign() // it does not take away what is another's
 	require.False(t, two.leads(b.ctx))
 	one.resign()
@@ -244,11 +245,12 @@ func TestAFullQueueHoldsUpNothingElse(t *testing.T) {
 func TestWhoTakesOverSweepsAtOnce(t *testing.T) {
 	t.Parallel()
 	one, b, c := newSweeper(t)
+	one.SweepEvery = 15 * time.Minute // Redis goes by a clock of its own, and a busy machine takes its time
 	two := &sweeper{Workers: one.Workers, id: uuid.NewString(), found: map[tasks.Kind]found{}}
 	b.overdueItems(work.Expire, 1)
 	swept := func(s *sweeper) bool {
 		t.Helper()
-		c.Advance(time.Minute) // a round
+		c.Advance(time.Hour) // a round
 		require.NoError(t, s.tick(b.ctx))
 		return len(b.taken(work.Expire, map[uuid.UUID]int{})) > 0
 	}

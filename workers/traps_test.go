@@ -169,7 +169,7 @@ func TestTrapLostAck(t *testing.T) {
 	x.works(false)
 	begin := time.Now()
 	x.ends(1, begin) // by the tasks of its commits
-	require.Zero(t, x.line.Left())
+	testenv.Eventually(t, time.Minute, "the ack, which comes after what the task has committed", func() bool { return x.line.Left() == 0 })
 	require.Equal(t, asynq.TaskStateActive, x.is(task, asynq.TaskStateActive).State, "done, and asynq does not know")
 	x.leaseEnds(task)
 	x.works(false) // its recoverer looks at once
@@ -188,7 +188,7 @@ func TestTrapLostAnswerToAck(t *testing.T) {
 	x.line.LoseAnswers(1, isAck)
 	x.works(false)
 	x.ends(1, time.Now())
-	require.Zero(t, x.line.Left())
+	testenv.Eventually(t, time.Minute, "the ack, which comes after what the task has committed", func() bool { return x.line.Left() == 0 })
 	x.gone(task)
 	x.once(1)
 }
@@ -285,6 +285,9 @@ func TestTrapPausedQueue(t *testing.T) {
 	for range 3 {
 		x.enqueued()
 	}
+	// however long a busy machine took from a payment to its task: a row that is due before the
+	// oldest task was there is overdue, and rightly enqueued again each round
+	x.Exec(`UPDATE work SET due_at = now()`)
 	x.works(true)
 	testenv.Eventually(t, 20*time.Second, "a few rounds of the sweeper", func() bool {
 		info, err := x.inspector.GetQueueInfo(ingestQueue)

@@ -77,6 +77,7 @@ func setupOn(t *testing.T, e *testenv.Env, client redis.UniversalClient) *bundle
 		Accounts:  account.New(account.Options{Pool: e.Pool, Bank: bank, Box: box, Clock: clock.System}),
 		Transfers: transfer.New(transfer.Options{Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, Delays: []time.Duration{time.Millisecond}}),
 	}
+	b.opts.Enqueuer.Patience(time.Minute)
 	b.opts.Reconciler = reconcile.New(reconcile.Options{Pool: e.Pool, Bank: bank, Payments: b.opts.Payments, Transfers: b.opts.Transfers, Clock: clock.System, Log: log, MinAge: time.Minute})
 	stop := work.EnqueueWith(e.Pool, b.opts.Enqueuer.Enqueue)
 	t.Cleanup(func() {
@@ -147,7 +148,7 @@ func (b *bundle) taskOf(id uuid.UUID) string {
 
 func (b *bundle) ended(payments int) {
 	b.T.Helper()
-	testenv.Eventually(b.T, 20*time.Second, "all payments confirmed and delivered", func() bool {
+	testenv.Eventually(b.T, 3*time.Minute, "all payments confirmed and delivered", func() bool {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`) == payments &&
 			testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE status = 'delivered'`) == payments
 	})

@@ -598,6 +598,7 @@ func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Hour: "0s", 30 * time.Second: "30s", 90 * time.Second: "1m", 61*time.Minute + time.Second: "1h1m", 25*time.Hour + time.Minute: "1d1h",
 	} {
-		require.Equal(t, want, age(time.Now().Add(-d)))
+		require.Equal(t, want, lasting(d))
 	}
+	require.Equal(t, "1h1m", age(time.Now().Add(-61*time.Minute-time.Second)))
 }

@@ -243,9 +243,19 @@ func TestLeaseOfADeadProcess(t *testing.T) {
 	require.ErrorIs(t, err, account.ErrProvider)
 	b.bank.Faults.Clear()
 	b.Exec(`UPDATE accounts SET leased_until = $2 WHERE tenant_id = $1`, b.tenant, b.Clock.Now().Add(time.Minute))
-	ctx, cancel := context.WithTimeout(b.ctx, time.Second)
+	ctx, cancel := context.WithCancel(b.ctx)
 	defer cancel()
-	_, err = b.svc.Provision(ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
+	asked := 0
+	svc := *b.svc
+	svc.EnsureSecret = func(context.Context, pg.Tx, uuid.UUID) error {
+		if asked++; asked == 2 { // it waits, and asks again
+			cancel()
+		}
+		return nil
+	}
+	in := dedicated("customer-1")
+	in.CallbackURL = new("https://shop.example/hook")
+	_, err = svc.Provision(ctx, b.tenant, in, idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrBusy)
 	b.Clock.Advance(time.Minute)
 	b.provision(dedicated("customer-1"))

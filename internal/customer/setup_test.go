@@ -3,6 +3,7 @@ package customer
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -35,11 +36,11 @@ func setup(t *testing.T, change ...func(*Options)) *bundle {
 	t.Parallel()
 	b := &bundle{Env: testenv.New(t), ctx: context.Background(), log: testenv.NewLog(t)}
 	b.bank = b.Bank(fakebank.Options{})
-	checker, err := dojah.New(dojah.Options{URL: b.bank.URL(), AppID: "app", Key: "key"})
+	checker, err := dojah.New(dojah.Options{URL: b.bank.URL(), AppID: "app", Key: "key", Timeout: time.Minute})
 	require.NoError(t, err)
 	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
-	o := Options{Pool: b.Pool, Box: box, Clock: b.Clock, Identity: checker, Log: b.log.Logger()}
+	o := Options{Pool: b.Pool, Box: box, Clock: b.Clock, Identity: checker, CheckTimeout: time.Minute, Log: b.log.Logger()}
 	for _, f := range change {
 		f(&o)
 	}

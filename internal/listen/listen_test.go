@@ -86,7 +86,7 @@ func run(t *testing.T, steps ...http.HandlerFunc) (*script, error) {
 	s := &script{steps: steps, nothing: make(chan struct{})}
 	api := httptest.NewServer(s)
 	t.Cleanup(api.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	go func() {
 		select {
@@ -103,6 +103,7 @@ func run(t *testing.T, steps ...http.HandlerFunc) (*script, error) {
 			s.said = append(s.said, line)
 		},
 	})
+	api.Close() // waits for the handlers that the end of ctx left behind
 	return s, err
 }
 
@@ -154,7 +155,7 @@ func TestWhatLeftIsShown(t *testing.T) {
 // A member with a second factor is asked for a code, once the password was right.
 func TestAsksForACode(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	codes := make(chan string, 8)
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -187,7 +187,8 @@ func TestManyAtOnce(t *testing.T) {
 		done <- nil
 	}()
 	for range 5 {
-		if err := <-done; err != nil {
+		// on a busy machine a row may be under way for a second: then the call at the end does it
+		if err := <-done; err != nil && (pg.Code(err) != "55P03" || strings.HasPrefix(err.Error(), "attempt ")) {
 			require.ErrorContains(t, err, "the last one is in use") // one may have begun before the first row came
 		}
 	}

@@ -125,9 +125,9 @@ func TestRecallBeforeThePosting(t *testing.T) {
 					return err
 				}
 				wg.Go(func() { _, _ = b.svc.Post(b.ctx, id) })
-				require.Eventually(b.T, func() bool { return b.LockWaits() == 1 }, 10*time.Second, time.Millisecond)
+				testenv.Eventually(b.T, time.Minute, "one to wait", func() bool { return b.LockWaits() == 1 })
 				wg.Go(func() { _, _ = b.svc.Receive(b.ctx, b.reversal(txn)) })
-				require.Eventually(b.T, func() bool { return b.LockWaits() == 2 }, 10*time.Second, time.Millisecond, "it waits for the posting")
+				testenv.Eventually(b.T, time.Minute, "the reversal to wait for the posting", func() bool { return b.LockWaits() == 2 })
 				return nil
 			}))
 			wg.Wait()
@@ -144,7 +144,7 @@ func TestRecallBeforeThePosting(t *testing.T) {
 					return err
 				}
 				wg.Go(func() { _, _ = b.svc.Receive(b.ctx, b.reversal(txn)) })
-				require.Eventually(b.T, func() bool { return b.LockWaits() == 1 }, 10*time.Second, time.Millisecond)
+				testenv.Eventually(b.T, time.Minute, "one to wait", func() bool { return b.LockWaits() == 1 })
 				other := b.service(b.bank.URL()) // the first one's writer waits
 				r, err := other.Receive(b.ctx, b.sign(b.bank.EventFor(txn)))
 				if err == nil {

@@ -46,7 +46,10 @@ type hooked struct {
 	answer func(w http.ResponseWriter, q question)
 }
 
-func newHooked(t *testing.T, approvals int) *hooked {
+func newHooked(t *testing.T, approvals int) *hooked { return newHookedFor(t, approvals, time.Minute) }
+
+// newHookedFor is newHooked with a time in which a question must be answered.
+func newHookedFor(t *testing.T, approvals int, limit time.Duration) *hooked {
 	h := &hooked{}
 	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -69,7 +72,7 @@ func newHooked(t *testing.T, approvals int) *hooked {
 	t.Cleanup(endpoint.Close)
 	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
-	hooks := safehttp.New(safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: time.Second})
+	hooks := safehttp.New(safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: limit})
 	t.Cleanup(hooks.Close)
 	h.bundle = setup(t, func(o *transfer.Options) { o.Hooks, o.Box = hooks, box })
 	require.NoError(t, pg.InTx(h.ctx, h.Pool, func(tx pg.Tx) error { return tenant.EnsureWebhookSecret(h.ctx, tx, box, h.Clock.Now(), h.tenant) }))
@@ -219,7 +222,7 @@ func TestASlowHook(t *testing.T) {
 
 // One that does not answer in time is asked again later.
 func TestALateHook(t *testing.T) {
-	h := newHooked(t, 1)
+	h := newHookedFor(t, 1, time.Second)
 	tooLate := make(chan struct{})
 	h.answer = func(http.ResponseWriter, question) { <-tooLate }
 	at := h.step(h.payout)

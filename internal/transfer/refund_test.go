@@ -415,7 +415,8 @@ func TestRecallBetweenClaimAndSubmission(t *testing.T) {
 	b.fund("1000.00")
 	group, entry := b.received("100.00", &payer)
 	p := b.refunded(entry, "")
-	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnLookup, Do: fakebank.SlowAfter, Delay: 3 * time.Second, Next: 1})
+	taken := make(chan struct{})
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnLookup, Do: fakebank.SlowAfter, Delay: time.Minute, Until: taken, Next: 1})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -423,6 +424,7 @@ func TestRecallBetweenClaimAndSubmission(t *testing.T) {
 	}()
 	testenv.Eventually(t, time.Minute, "the name is looked up", func() bool { return b.bank.Calls(lookupCall) > 0 })
 	b.takenBack(group)
+	close(taken)
 	<-done
 	require.Equal(t, transfer.Pending, b.get(p.MerchantTxRef).Status)
 	b.answer(group, "100.00", true)

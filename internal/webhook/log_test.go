@@ -184,14 +184,18 @@ func TestLogMargin(t *testing.T) {
 	b.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at)
 		VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com', '{}', 'pending', $4)`,
 		partition.Floor(time.Now().Add(-15*time.Second)), b.tenant, b.account, b.Clock.Now())
+	made := time.Now()
 	b.queue(b.payment("https://example.com/"))
 	got, _, _ := b.logged("", 10)
-	require.Len(t, got, 1)
+	if time.Since(made) < logMargin { // else the machine has stood still meanwhile
+		require.Len(t, got, 1)
+	}
 }
 
 // A page says that there is more, and the cursor of the nothing that was read is one.
 func TestLogPages(t *testing.T) {
 	b := setup(t)
+	b.logMargin = time.Hour
 	got, next, more := b.logged("", 2)
 	require.Empty(t, got)
 	require.False(t, more)

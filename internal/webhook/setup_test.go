@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -84,6 +85,7 @@ func setupWith(t testing.TB, o Options, h safehttp.Options) *bundle {
 // another is a second process on the same table.
 func (b *bundle) another(o Options, h safehttp.Options) *Service {
 	h.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	h.Timeout = cmp.Or(h.Timeout, time.Minute) // a test holds calls for as long as it needs
 	client := safehttp.New(h)
 	o.Pool, o.Clock, o.Box, o.Client = b.Pool, b.Clock, b.box, client
 	s := New(o)

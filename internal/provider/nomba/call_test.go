@@ -165,7 +165,7 @@ func TestCallsDoNotWaitForConnections(t *testing.T) {
 			say(w, 200, good(`[{"code":"058","name":"GTBank"}]`))
 		case <-r.Context().Done():
 		}
-	}, func(o *Options) { o.Retries = -1 })
+	}, func(o *Options) { o.Retries, o.Timeout = -1, 2*time.Minute })
 	var all errgroup.Group
 	for range 384 + 64 {
 		all.Go(func() error {

@@ -30,7 +30,7 @@ func TestADeadConnectionIsGivenUp(t *testing.T) {
 	t.Cleanup(transport.CloseIdleConnections)
 	transport.HTTP2.SendPingTimeout, transport.HTTP2.PingTimeout = transport.HTTP2.SendPingTimeout/10, transport.HTTP2.PingTimeout/10
 	call := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
 		require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestADeadConnectionIsGivenUp(t *testing.T) {
 	l.Die()
 	begun := time.Now()
 	for call() != nil { // of the first one nobody knows whether it arrived
-		require.Less(t, time.Since(begun), 15*time.Second)
+		require.Less(t, time.Since(begun), time.Minute)
 	}
-	require.Less(t, time.Since(begun), 15*time.Second)
+	require.Less(t, time.Since(begun), time.Minute)
 }

@@ -215,7 +215,11 @@ func TestTimeIsNoKiller(t *testing.T) {
 			root := module(t, source, test)
 			all := mutantsOfSource(t, root, "./p")
 			i := slices.IndexFunc(all, func(m mutant) bool { return m.after == "n <= limit" })
-			o := options{root: root, covered: []string{"./p"}, limit: 2 * time.Second, budget: time.Minute}
+			limit := time.Minute
+			if want.fate == timedOut {
+				limit = 2 * time.Second
+			}
+			o := options{root: root, covered: []string{"./p"}, limit: limit, budget: time.Minute}
 			r, err := newTestedTester(t, o, all, io.Discard).tryOne(t.Context(), all[i])
 			if err != nil || r.fate != want.fate || runs() != want.runs {
 				t.Errorf("%v: %q by %q after %d runs, the one without a change among them", err, r.fate, r.note, runs())
