@@ -153,7 +153,7 @@ var placeSQL = `
 // ReleaseHold ends an open hold of the tenant's own. Of simultaneous callers, one succeeds.
 // [ErrHoldNotFound], [ErrHoldEnded], [ErrHoldOfLimit].
 func ReleaseHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid.UUID) (Hold, error) {
-	return releaseHold(ctx, tx, now, tenantID, id, false)
+	return endHold(ctx, tx, now, tenantID, id, false)
 }
 
 // ReleaseAnyHold is [ReleaseHold] for operators: for holds of limits too, and for any tenant.
@@ -162,7 +162,7 @@ func ReleaseAnyHold(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID) 
 	if err != nil {
 		return Hold{}, err
 	}
-	return releaseHold(ctx, tx, now, tenantID, id, true)
+	return endHold(ctx, tx, now, tenantID, id, true)
 }
 
 // FindAnyHold is [FindHold] for operators: for any tenant.
@@ -178,7 +178,7 @@ func ownerOfHold(ctx context.Context, q pg.Querier, id uuid.UUID) (uuid.UUID, er
 	return pg.One(ctx, q, pgx.RowTo[uuid.UUID], ErrHoldNotFound, `SELECT tenant_id FROM holds WHERE id = $1`, id)
 }
 
-func releaseHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid.UUID, byHand bool) (Hold, error) {
+func endHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid.UUID, byHand bool) (Hold, error) {
 	h, err := FindHold(ctx, tx, now, tenantID, id)
 	if err == nil && h.Source == HeldByLimit && !byHand {
 		err = ErrHoldOfLimit
@@ -252,9 +252,9 @@ func (b book) endHolds(ctx context.Context, tx pg.Tx, now time.Time) error {
 
 // holdColumns are those of a [Hold] h of an account a, at the time @now.
 const (
-	holdColumns = `h.id, a.account_ref, h.account_id, h.amount, 'NGN' AS currency, h.reason, h.source, h.entry_id, ` + holdStatus + ` AS status, h.until, h.created_at,
+	holdColumns = `h.id, a.account_ref, h.account_id, h.amount, 'NGN' AS currency, h.reason, h.source, h.entry_id, ` + holdStatusSQL + ` AS status, h.until, h.created_at,
 		coalesce(h.ended_at, CASE WHEN h.until <= @now THEN h.until END) AS ended_at`
-	holdStatus = `CASE WHEN h.status = 'open' AND h.until <= @now THEN 'expired' ELSE h.status END`
+	holdStatusSQL = `CASE WHEN h.status = 'open' AND h.until <= @now THEN 'expired' ELSE h.status END`
 )
 
 // FindHold reads a tenant's hold as it is at the time now. [ErrHoldNotFound].
@@ -284,7 +284,7 @@ func ReadHolds(ctx context.Context, q pg.Querier, now time.Time, tenantID, accou
 	list := pg.List[Hold]{Name: page.Holds, ID: func(h Hold) uuid.UUID { return h.ID }, Row: toHold}
 	return list.Filtered(ctx, q, r, `holds WHERE tenant_id = @tenant AND account_id = @account`, `
 		SELECT `+holdColumns+` FROM holds h JOIN accounts a ON a.id = h.account_id
-		WHERE h.tenant_id = @tenant AND h.account_id = @account AND h.id < @before AND h.id >= @floor AND (@status = '' OR `+holdStatus+` = @status)
+		WHERE h.tenant_id = @tenant AND h.account_id = @account AND h.id < @before AND h.id >= @floor AND (@status = '' OR `+holdStatusSQL+` = @status)
 		ORDER BY h.id DESC LIMIT @limit`, pgx.NamedArgs{"tenant": tenantID, "account": account, "status": string(status), "now": now})
 }
 

@@ -39,7 +39,7 @@ func (s *Service) Export(ctx context.Context, tenantID uuid.UUID, ref string, f 
 	err = pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) error {
 		a, err := Find(ctx, tx, tenantID, ref)
 		if err == nil {
-			x, err = s.export(ctx, tx, a, f, limit)
+			x, err = s.exportFrom(ctx, tx, a, f, limit)
 		}
 		return err
 	})
@@ -51,13 +51,13 @@ func (s *Service) Export(ctx context.Context, tenantID uuid.UUID, ref string, f 
 // of them meanwhile is in one and not in the other.
 func (s *Service) Exports(ctx context.Context, tenantID uuid.UUID, f ledger.Filter, limit int) (out []Export, err error) {
 	err = pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) error {
-		out, err = s.exports(ctx, tx, tenantID, f, limit)
+		out, err = s.exportsFrom(ctx, tx, tenantID, f, limit)
 		return err
 	})
 	return out, err
 }
 
-func (s *Service) exports(ctx context.Context, q pg.Querier, tenantID uuid.UUID, f ledger.Filter, limit int) ([]Export, error) {
+func (s *Service) exportsFrom(ctx context.Context, q pg.Querier, tenantID uuid.UUID, f ledger.Filter, limit int) ([]Export, error) {
 	accounts, err := pg.Collect(ctx, q, func(row pgx.CollectableRow) (a Account, err error) { return a, row.Scan(a.fields()...) }, `
 		SELECT `+columns+` FROM accounts a WHERE a.tenant_id = $1 AND a.status <> 'provisioning' ORDER BY a.id LIMIT $2`, tenantID, maxExported+1)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Service) exports(ctx context.Context, q pg.Querier, tenantID uuid.UUID,
 	var out []Export
 	left := limit
 	for _, a := range accounts {
-		x, err := s.export(ctx, q, a, f, limit) // not left: what the filter may look at does not shrink
+		x, err := s.exportFrom(ctx, q, a, f, limit) // not left: what the filter may look at does not shrink
 		var refused *errs.Error
 		switch {
 		case errors.Is(err, ledger.ErrWide):
@@ -88,7 +88,7 @@ func (s *Service) exports(ctx context.Context, q pg.Querier, tenantID uuid.UUID,
 	return out, nil
 }
 
-func (s *Service) export(ctx context.Context, q pg.Querier, a Account, f ledger.Filter, limit int) (x Export, err error) {
+func (s *Service) exportFrom(ctx context.Context, q pg.Querier, a Account, f ledger.Filter, limit int) (x Export, err error) {
 	x.Account = a
 	if !f.From.IsZero() {
 		if x.Opening, err = ledger.BalanceAt(ctx, q, a.ID, f.From); err != nil {

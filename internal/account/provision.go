@@ -75,7 +75,7 @@ func (s *Service) validate(in *NewAccount, now time.Time) error {
 	case in.BVN.Reveal() != "" && !bvnForm.MatchString(in.BVN.Reveal()):
 		return errs.New(errs.Invalid, "bvn must be exactly 11 digits")
 	case in.ExpectedAmount != nil && !in.ExpectedAmount.IsPositive():
-		return errAmount
+		return errExpectedAmount
 	}
 	switch Type(in.Mode) {
 	case "":

@@ -115,7 +115,7 @@ func (s *Service) checkChanges(ch *Changes) error {
 		ch.Name = &name
 	}
 	if ch.ExpectedAmount != nil && !ch.ExpectedAmount.IsPositive() {
-		return errAmount
+		return errExpectedAmount
 	}
 	if err := ch.Policy.check(); err != nil {
 		return err
@@ -126,8 +126,8 @@ func (s *Service) checkChanges(ch *Changes) error {
 	return nil
 }
 
-// errAmount refuses an expected amount that nobody can pay.
-var errAmount = errs.New(errs.Invalid, "expectedAmount must be above zero")
+// errExpectedAmount refuses an expected amount that nobody can pay.
+var errExpectedAmount = errs.New(errs.Invalid, "expectedAmount must be above zero")
 
 // trimmed is a text without the spaces around it, nil if it is nil.
 func trimmed(text *string) *string {

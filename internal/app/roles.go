@@ -41,11 +41,11 @@ func (a *API) Stop() { a.stop() }
 // StartAPI runs the API on cfg.HTTPAddr. It returns when the API listens; failed receives an error
 // if the API ends on its own.
 func StartAPI(ctx context.Context, cfg config.Config, log *slog.Logger) (a *API, failed <-chan error, err error) {
-	return startAPI(ctx, cfg, log, nil)
+	return startAPIWith(ctx, cfg, log, nil)
 }
 
-// startAPI is [StartAPI], or runs the API of test mode with its bank.
-func startAPI(ctx context.Context, cfg config.Config, log *slog.Logger, bank *sandbox.Bank) (a *API, failed <-chan error, err error) {
+// startAPIWith is [StartAPI], or runs the API of test mode with its bank.
+func startAPIWith(ctx context.Context, cfg config.Config, log *slog.Logger, bank *sandbox.Bank) (a *API, failed <-chan error, err error) {
 	c, err := open(ctx, cfg, log)
 	if err != nil {
 		return nil, nil, err

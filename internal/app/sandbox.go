@@ -80,7 +80,7 @@ func Sandbox(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return err
 	}
 	defer worker.Stop()
-	a, failed, err := startAPI(ctx, cfg, log, bank)
+	a, failed, err := startAPIWith(ctx, cfg, log, bank)
 	if err != nil {
 		return err
 	}

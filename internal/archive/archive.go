@@ -278,8 +278,8 @@ func (s *Service) one(ctx context.Context, name string) error {
 	return err
 }
 
-// find finds a partition of the database by its name, with its record, if it has one.
-func (s *Service) find(ctx context.Context, name string) (p partition.Partition, r record, err error) {
+// findRecord finds a partition of the database by its name, with its record, if it has one.
+func (s *Service) findRecord(ctx context.Context, name string) (p partition.Partition, r record, err error) {
 	parts, err := partition.List(ctx, s.Pool)
 	if err != nil {
 		return p, r, err
@@ -299,7 +299,7 @@ func (s *Service) Archive(ctx context.Context, name string) (*Manifest, error) {
 	if s.Store == nil {
 		return nil, ErrNoStore
 	}
-	p, r, err := s.find(ctx, name)
+	p, r, err := s.findRecord(ctx, name)
 	if err != nil {
 		return nil, err
 	}

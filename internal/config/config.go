@@ -134,7 +134,7 @@ type Config struct {
 func Load() (Config, error) { return Parse(env.ToMap(os.Environ())) }
 
 // Parse reads and checks the settings in environ, as [Load] does those of the process.
-func Parse(environ map[string]string) (Config, error) { return parse(environ, Config{}) }
+func Parse(environ map[string]string) (Config, error) { return parseInto(environ, Config{}) }
 
 // sandboxDefaults are the settings that the sandbox has where the environment has none. Its bank
 // answers within seconds, so a developer need not wait longer.
@@ -159,10 +159,10 @@ func LoadSandbox() (Config, error) {
 	for _, name := range []string{"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS", "AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL", "AJO_IDENTITY_URL", "AJO_TEST_URL", "AJO_DATABASE_READ_URL"} {
 		delete(environ, name)
 	}
-	return parse(environ, Config{Sandbox: true})
+	return parseInto(environ, Config{Sandbox: true})
 }
 
-func parse(environ map[string]string, c Config) (Config, error) {
+func parseInto(environ map[string]string, c Config) (Config, error) {
 	if err := env.ParseWithOptions(&c, env.Options{Environment: environ}); err != nil {
 		return c, named(err)
 	}

@@ -91,7 +91,7 @@ func New(o Options) *Console {
 	for _, r := range Routes() {
 		c.mux.HandleFunc(r.Method+" "+r.Path, c.serve(r))
 	}
-	for name, f := range files() {
+	for name, f := range fileHandlers() {
 		c.mux.HandleFunc("GET "+Root+"/"+name, f)
 	}
 	c.mux.HandleFunc("GET "+Root, page)

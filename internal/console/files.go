@@ -56,7 +56,7 @@ var Files = sync.OnceValue(func() map[string]dashboard.File {
 	return out
 })
 
-func files() map[string]http.HandlerFunc {
+func fileHandlers() map[string]http.HandlerFunc {
 	out := map[string]http.HandlerFunc{}
 	for name, f := range Files() {
 		if name != pageName {

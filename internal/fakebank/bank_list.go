@@ -134,7 +134,7 @@ func (b *Bank) holder(bankCode, number string) (string, bool) {
 			return "Nomba/" + a.Name, true
 		}
 	}
-	if name, ok := b.books.sender(bankCode, number); ok {
+	if name, ok := b.books.lastPayer(bankCode, number); ok {
 		return name, true
 	}
 	if name, ok := holders[number]; ok {

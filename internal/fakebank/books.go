@@ -120,8 +120,8 @@ func (r *record) compare(o *record) int {
 	return cmp.Or(r.at.Compare(o.at), cmp.Compare(r.seq, o.seq))
 }
 
-// sender is a payer's name, with the transaction that it is of.
-type sender struct {
+// lastPayer is a payer's name, with the transaction that it is of.
+type lastPayer struct {
 	name string
 	tx   *Transaction
 }
@@ -135,12 +135,12 @@ type books struct {
 	numbers  map[string]*Account // by NUBAN, the last that got it
 	opened   []*Account          // in order of creation
 	txs      map[string]*Transaction
-	payouts  map[string]*Payout   // by merchantTxRef
-	outIDs   map[string]*Payout   // by id
-	lines    []*record            // of the whole bank, by time
-	people   map[string]Person    // by NIN
-	senders  map[[2]string]sender // who last paid in, by bank code and account number
-	serial   int                  // of the next account number
+	payouts  map[string]*Payout      // by merchantTxRef
+	outIDs   map[string]*Payout      // by id
+	lines    []*record               // of the whole bank, by time
+	people   map[string]Person       // by NIN
+	senders  map[[2]string]lastPayer // who last paid in, by bank code and account number
+	serial   int                     // of the next account number
 	seq      int64
 
 	changes atomic.Int64 // counts changes, for the saver
@@ -155,7 +155,7 @@ func newBooks(opening money.Amount, seed uint64) *books {
 		wallet: opening, serial: start,
 		accounts: make(map[string]*Account), numbers: make(map[string]*Account),
 		txs: make(map[string]*Transaction), payouts: make(map[string]*Payout), outIDs: make(map[string]*Payout),
-		people: sandboxPeople(), senders: make(map[[2]string]sender),
+		people: sandboxPeople(), senders: make(map[[2]string]lastPayer),
 	}
 }
 
@@ -203,13 +203,13 @@ func (k *books) enter(tx *Transaction, at time.Time) {
 	k.txs[tx.ID] = tx
 	k.insert(&record{at: at, seq: k.seq, tx: tx})
 	if tx.SenderBankCode != "" {
-		k.senders[tx.from()] = sender{tx.SenderName, tx}
+		k.senders[tx.from()] = lastPayer{tx.SenderName, tx}
 	}
 	k.changes.Add(1)
 }
 
-// sender is the name of who last paid in from an account.
-func (k *books) sender(bankCode, number string) (name string, ok bool) {
+// lastPayer is the name of who last paid in from an account.
+func (k *books) lastPayer(bankCode, number string) (name string, ok bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	s, ok := k.senders[[2]string{bankCode, number}]

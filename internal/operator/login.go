@@ -73,7 +73,7 @@ func (s *Service) SetUp(ctx context.Context, name string, code, password secret.
 	if err != nil {
 		return totp.Setup{}, err
 	}
-	return totp.SetUp("Ajo operations", name, shared)
+	return totp.NewSetup("Ajo operations", name, shared)
 }
 
 // Login opens a session by a password and a code of the authenticator. A wrong name takes as long

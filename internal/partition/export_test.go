@@ -1,4 +1,4 @@
 package partition
 
 // CrowdedBy is [Crowded] by another number of transactions.
-var CrowdedBy = crowded
+var CrowdedBy = crowdedAt

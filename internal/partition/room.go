@@ -24,10 +24,10 @@ const roomSQL = `
 // partitions, and while it is planned all their indexes too. Where the server has no room for that,
 // it answers "out of shared memory".
 func Crowded(ctx context.Context, pool *pg.Pool) (string, error) {
-	return crowded(ctx, pool, locksAtOnce)
+	return crowdedAt(ctx, pool, locksAtOnce)
 }
 
-func crowded(ctx context.Context, pool *pg.Pool, atOnce int64) (string, error) {
+func crowdedAt(ctx context.Context, pool *pg.Pool, atOnce int64) (string, error) {
 	var names []string
 	for _, t := range Tables {
 		names = append(names, t.Name)

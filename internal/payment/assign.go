@@ -231,7 +231,7 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 	var e *posting
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
 		now := s.Clock.Now()
-		if e, err = lockMisdirected(ctx, tx, eventID); err != nil {
+		if e, err = lockForPosting(ctx, tx, eventID); err != nil {
 			return err
 		}
 		if err = refunding(ctx, tx, eventID); err != nil {
@@ -264,9 +264,9 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 	return e.posted, nil
 }
 
-// lockMisdirected locks a misdirected event. Its fields are fit to post, since posting makes all
+// lockForPosting locks a misdirected event. Its fields are fit to post, since posting makes all
 // its other checks before it looks for an account.
-func lockMisdirected(ctx context.Context, tx pg.Tx, id uuid.UUID) (*posting, error) {
+func lockForPosting(ctx context.Context, tx pg.Tx, id uuid.UUID) (*posting, error) {
 	if err := lockEvent(ctx, tx, id, CategoryMisdirected, ErrNotMisdirected); err != nil {
 		return nil, err
 	}

@@ -25,9 +25,9 @@ import (
 
 // The answers that leave a payment unconfirmed for now; the dashboard and last_error show them.
 var (
-	errNotFound = errors.New("the bank does not know this transaction yet")
-	errUnderWay = errors.New("the bank says that this transaction is under way")
-	errInList   = errors.New("the bank's list of its second is being read")
+	errNotYetKnown = errors.New("the bank does not know this transaction yet")
+	errUnderWay    = errors.New("the bank says that this transaction is under way")
+	errInList      = errors.New("the bank's list of its second is being read")
 )
 
 // booked holds what is compared with the bank's record of a posted payment.
@@ -199,7 +199,7 @@ func (s *Service) judge(c *check, t provider.Transaction, err error) *finding {
 	}
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
-		f.Missed, f.Why = 1, errNotFound.Error()
+		f.Missed, f.Why = 1, errNotYetKnown.Error()
 		if errors.Is(err, errProvenUnknown) {
 			f.event = ledger.EventReverse
 		}

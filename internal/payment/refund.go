@@ -61,7 +61,7 @@ func (s *Service) PlanReturn(ctx context.Context, eventID uuid.UUID) (p Returnab
 // LockMisdirected locks a misdirected event that is to be refunded, so that it is not assigned
 // meanwhile. [ErrEventNotFound], [ErrNotMisdirected], [ErrTakenBack].
 func LockMisdirected(ctx context.Context, tx pg.Tx, eventID uuid.UUID) error {
-	if _, err := lockMisdirected(ctx, tx, eventID); err != nil {
+	if _, err := lockForPosting(ctx, tx, eventID); err != nil {
 		return err
 	}
 	return takenBack(ctx, tx, eventID)

@@ -20,8 +20,8 @@ import (
 // histories are the pools' histories.
 var histories sync.Map // of *history by weak.Pointer[Pool]
 
-// history is the database and timeline that a pool's connections have reached.
-type history struct {
+// poolHistory is the database and timeline that a pool's connections have reached.
+type poolHistory struct {
 	newest  atomic.Pointer[string]
 	several bool // the address names several servers
 }
@@ -30,7 +30,7 @@ type history struct {
 // known. The name changes when the database is restored, and when a standby takes over.
 func History(pool *Pool) string {
 	if h, ok := histories.Load(weak.Make(pool)); ok {
-		if name := h.(*history).newest.Load(); name != nil {
+		if name := h.(*poolHistory).newest.Load(); name != nil {
 			return *name
 		}
 	}
@@ -38,7 +38,7 @@ func History(pool *Pool) string {
 }
 
 // keep registers the history for [History], as long as the pool exists.
-func (h *history) keep(pool *Pool) {
+func (h *poolHistory) keep(pool *Pool) {
 	key := weak.Make(pool)
 	histories.Store(key, h)
 	runtime.AddCleanup(pool, func(key weak.Pointer[Pool]) { histories.Delete(key) }, key)
@@ -52,13 +52,13 @@ const historySQL = `SELECT (SELECT system_identifier FROM pg_control_system()) |
 var errOldPrimary = errors.New("another server has taken over from this one, which accepts writes all the same: stop it")
 
 // FollowPrimary makes connections by cfg go to the same server as those of [Open].
-func FollowPrimary(ctx context.Context, cfg *pgx.ConnConfig) { new(history).follow(ctx, cfg) }
+func FollowPrimary(ctx context.Context, cfg *pgx.ConnConfig) { new(poolHistory).follow(ctx, cfg) }
 
 // follow checks each new connection, and first compares the servers if there are several. Unless
 // the address says otherwise, it refuses a server that takes no writes, of a single address too:
 // that may lead to the old primary, a standby by now, for a moment after a failover, and the
 // connection would stay in the pool for an hour.
-func (h *history) follow(ctx context.Context, cfg *pgx.ConnConfig) {
+func (h *poolHistory) follow(ctx context.Context, cfg *pgx.ConnConfig) {
 	h.several = severalHosts(&cfg.Config)
 	if cfg.ValidateConnect == nil {
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -79,7 +79,7 @@ func (h *history) follow(ctx context.Context, cfg *pgx.ConnConfig) {
 
 // check records the history of a new connection. Of several servers, it refuses the one from which
 // another has taken over, because writes there would not be in the books.
-func (h *history) check(ctx context.Context, c *pgconn.PgConn) error {
+func (h *poolHistory) check(ctx context.Context, c *pgconn.PgConn) error {
 	found, err := c.Exec(ctx, historySQL).ReadAll()
 	switch {
 	case ctx.Err() != nil:
@@ -108,7 +108,7 @@ func older(a, b string) bool {
 
 // checkServers asks each of several servers for its history, so that the first connection goes to
 // the newest of those that accept writes. A server that does not answer has none.
-func (h *history) checkServers(ctx context.Context, cfg *pgx.ConnConfig) {
+func (h *poolHistory) checkServers(ctx context.Context, cfg *pgx.ConnConfig) {
 	var all sync.WaitGroup
 	for _, f := range append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}, cfg.Fallbacks...) {
 		one := cfg.Copy()

@@ -57,7 +57,7 @@ func (l List[T]) Filtered(ctx context.Context, q Querier, r page.Request, scan, 
 	}
 	all := pgx.NamedArgs{"before": before, "limit": r.Limit + 1, "last": ScanLimit - 1}
 	maps.Copy(all, args)
-	filtered := filtered(scan, args)
+	filtered := hasFilter(scan, args)
 	floor := uuid.Nil
 	if filtered {
 		if floor, err = lastLookedAt(ctx, q, scan, all); err != nil {
@@ -80,9 +80,9 @@ func (l List[T]) Filtered(ctx context.Context, q Querier, r page.Request, scan, 
 	return list, info, err
 }
 
-// filtered reports whether an argument that scan does not name drops rows; without a scan none
+// hasFilter reports whether an argument that scan does not name drops rows; without a scan none
 // does.
-func filtered(scan string, args pgx.NamedArgs) bool {
+func hasFilter(scan string, args pgx.NamedArgs) bool {
 	for name, v := range args {
 		if scan != "" && !strings.Contains(scan, "@"+name) && v != nil && !reflect.ValueOf(v).IsZero() {
 			return true

@@ -83,7 +83,7 @@ func newPool(ctx context.Context, url string, maxConns int32, primary bool) (*Po
 	p["timezone"] = "UTC"
 	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, connectTimeout)
 	cfg.ConnConfig.OnNotice = noteWarning
-	h := &history{}
+	h := &poolHistory{}
 	switch {
 	case primary:
 		h.follow(ctx, cfg.ConnConfig)

@@ -43,9 +43,9 @@ func (l List[T]) Sorted(ctx context.Context, q Querier, r page.Request, scan, sq
 		if ok {
 			all["floor"] = following(id)
 		}
-		return l.oldest(ctx, q, r, scan, sql, all, filtered(scan, args))
+		return l.oldest(ctx, q, r, scan, sql, all, hasFilter(scan, args))
 	}
-	total, err := countFiltered(ctx, q, filtered(scan, args), scan, sql+newestFirst, all)
+	total, err := countFiltered(ctx, q, hasFilter(scan, args), scan, sql+newestFirst, all)
 	if err != nil {
 		return nil, page.Info{}, err
 	}

@@ -217,7 +217,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).ResetTOTP locking",
 	},
 	"one commit, and nothing follows but a mail: who has heard no answer gives the next code": {
-		"(*ajo/internal/tenant.Service).prove InTx",
+		"(*ajo/internal/tenant.Service).proveMember InTx",
 	},
 	"one commit, and nothing follows: who has heard no answer asks for another link": {
 		"(*ajo/internal/tenant.Service).LoginByLink InTx",

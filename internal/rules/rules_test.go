@@ -214,6 +214,56 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// Two names of a package that differ only by case are mixed up by whoever speaks of them.
+func TestNamesDifferByMoreThanCase(t *testing.T) {
+	for _, p := range packages(t) {
+		seen := map[string]string{}
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			for _, name := range declared(f) {
+				lower := strings.ToLower(name)
+				if other := seen[lower]; other != "" && other != name {
+					t.Errorf("%s: %s and %s", p.ImportPath, other, name)
+				}
+				seen[lower] = name
+			}
+		}
+	}
+}
+
+// declared are the names of a file's package scope, and of the methods with their receivers.
+func declared(f *ast.File) (names []string) {
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				receiver := d.Recv.List[0].Type
+				if star, ok := receiver.(*ast.StarExpr); ok {
+					receiver = star.X
+				}
+				if id, ok := receiver.(*ast.Ident); ok {
+					name = id.Name + "." + name
+				}
+			}
+			names = append(names, name)
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				switch s := s.(type) {
+				case *ast.TypeSpec:
+					names = append(names, s.Name.Name)
+				case *ast.ValueSpec:
+					for _, id := range s.Names {
+						names = append(names, id.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
 // A comment on lines of its own is at most 100 columns wide; a tab counts as four.
 func TestCommentWidth(t *testing.T) {
 	for _, p := range packages(t) {

@@ -192,7 +192,7 @@ func (s *Service) CreateKey(ctx context.Context, id uuid.UUID, m Member, n NewKe
 		if err := roomForKey(ctx, tx, id, now); err != nil {
 			return err
 		}
-		k, err = writeKey(ctx, tx, newKey{tenant: id, name: k.Name, scopes: k.Scopes, networks: k.Networks, expires: k.ExpiresAt}, key, now)
+		k, err = writeKey(ctx, tx, keyRow{tenant: id, name: k.Name, scopes: k.Scopes, networks: k.Networks, expires: k.ExpiresAt}, key, now)
 		if err != nil {
 			return err
 		}
@@ -265,7 +265,7 @@ func (s *Service) RotateOne(ctx context.Context, id uuid.UUID, m Member, keyID u
 		if err := m.mayMake(old); err != nil {
 			return err
 		}
-		n := newKey{tenant: id, main: old.Main, name: old.Name, scopes: old.Scopes, networks: old.Networks, expires: old.ExpiresAt}
+		n := keyRow{tenant: id, main: old.Main, name: old.Name, scopes: old.Scopes, networks: old.Networks, expires: old.ExpiresAt}
 		if old.allScopes {
 			n.scopes = nil
 		}
@@ -350,8 +350,8 @@ func changeKey(ctx context.Context, tx pg.Tx, keyID uuid.UUID, now time.Time, se
 		append([]any{keyID, now}, args...)...)
 }
 
-// newKey is a row of api_keys that is written.
-type newKey struct {
+// keyRow is a row of api_keys that is written.
+type keyRow struct {
 	tenant   uuid.UUID
 	main     bool
 	name     string
@@ -361,10 +361,10 @@ type newKey struct {
 }
 
 // mainKey is the specification's key: all scopes, from anywhere, for ever.
-func mainKey(tenant uuid.UUID) newKey { return newKey{tenant: tenant, main: true, name: mainKeyName} }
+func mainKey(tenant uuid.UUID) keyRow { return keyRow{tenant: tenant, main: true, name: mainKeyName} }
 
 // writeKey writes a key, and returns it.
-func writeKey(ctx context.Context, tx pg.Tx, n newKey, key secret.APIKey, now time.Time) (KeyRecord, error) {
+func writeKey(ctx context.Context, tx pg.Tx, n keyRow, key secret.APIKey, now time.Time) (KeyRecord, error) {
 	id, hash := uuid.Must(uuid.NewV7()), secret.Hash(key.Reveal())
 	if n.networks == nil {
 		n.networks = []netip.Prefix{}

@@ -14,14 +14,14 @@ import (
 // used up. So a session that was left open is not enough. A refusal is recorded as that of a
 // sign-in is. [errPasswordMissing], [ErrPassword]; [ErrResetCodeMissing], [errWrongCode].
 func (s *Service) Prove(ctx context.Context, t Tenant, password, code secret.Redacted, from netip.Addr) error {
-	err := s.prove(ctx, t.Member, password, code, from)
+	err := s.proveMember(ctx, t.Member, password, code, from)
 	if refusal := errs.As(err); refusal == ErrPassword || refusal == errWrongCode {
 		s.noteRefusal(t.ID, t.Member.Email, from)
 	}
 	return err
 }
 
-func (s *Service) prove(ctx context.Context, m Member, password, code secret.Redacted, from netip.Addr) error {
+func (s *Service) proveMember(ctx context.Context, m Member, password, code secret.Redacted, from netip.Addr) error {
 	if !m.TOTP {
 		if password.IsZero() {
 			return errPasswordMissing

@@ -10,11 +10,11 @@ import (
 	"ajo/internal/secret"
 )
 
-// stands refuses what a request asks for when its credential has ended since it came, as it may
+// standsIn refuses what a request asks for when its credential has ended since it came, as it may
 // while the request waits for the bank, a lock or a turn: the key, or the session of the token,
 // with the member's role and the second factor. In a transaction the member's row stays as it is
 // until that ends, so whoever is removed before it commits does nothing more.
-func (s *Service) stands(ctx context.Context, q pg.Querier, t Tenant, token secret.Redacted, need Role) error {
+func (s *Service) standsIn(ctx context.Context, q pg.Querier, t Tenant, token secret.Redacted, need Role) error {
 	now := s.Clock.Now()
 	if t.Key.ID != uuid.Nil {
 		err := q.QueryRow(ctx, `
@@ -53,14 +53,14 @@ func (s *Service) stands(ctx context.Context, q pg.Querier, t Tenant, token secr
 // credential has ended, lacks a second factor that is required by now, or has another role since
 // the request came.
 func (s *Service) Standing(t Tenant, token secret.Redacted, need Role) func(context.Context, pg.Querier) error {
-	return func(ctx context.Context, q pg.Querier) error { return s.stands(ctx, q, t, token, need) }
+	return func(ctx context.Context, q pg.Querier) error { return s.standsIn(ctx, q, t, token, need) }
 }
 
 // Present is the check for a change of the member itself: only the session counts, as the role and
 // the second factor may be what changes.
 func (s *Service) Present(t Tenant, token secret.Redacted) func(context.Context, pg.Querier) error {
 	return func(ctx context.Context, q pg.Querier) error {
-		if err := s.stands(ctx, q, t, token, Viewer); errs.As(err) != errTOTPNeeded { // which is asked last
+		if err := s.standsIn(ctx, q, t, token, Viewer); errs.As(err) != errTOTPNeeded { // which is asked last
 			return err
 		}
 		return nil
@@ -69,5 +69,5 @@ func (s *Service) Present(t Tenant, token secret.Redacted) func(context.Context,
 
 // Stands is the check of [Service.Standing] for what a request has read while it waited.
 func (s *Service) Stands(ctx context.Context, t Tenant, token secret.Redacted, need Role) error {
-	return s.stands(ctx, s.Pool, t, token, need)
+	return s.standsIn(ctx, s.Pool, t, token, need)
 }

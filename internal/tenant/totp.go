@@ -70,7 +70,7 @@ func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, passwor
 	if err != nil {
 		return out, err
 	}
-	return totp.SetUp(name, m.Email, shared)
+	return totp.NewSetup(name, m.Email, shared)
 }
 
 // ConfirmTOTP turns the second factor on, by a code of the authenticator, and returns the recovery

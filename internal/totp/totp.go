@@ -41,8 +41,8 @@ func New() secret.Redacted {
 	return secret.Redact(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw))
 }
 
-// SetUp is what an authenticator reads of a secret; the issuer and the account are shown in it.
-func SetUp(issuer, account string, shared secret.Redacted) (Setup, error) {
+// NewSetup is what an authenticator reads of a secret; the issuer and the account are shown in it.
+func NewSetup(issuer, account string, shared secret.Redacted) (Setup, error) {
 	link := URL(issuer, account, shared)
 	picture, err := qrCode(link.Reveal())
 	return Setup{shared, link, secret.Redact(picture)}, err

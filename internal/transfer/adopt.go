@@ -151,8 +151,8 @@ func takeUp(ctx context.Context, tx pg.Tx, now time.Time, ref string) (taken boo
 	return true, work.Schedule(ctx, tx, m)
 }
 
-// refunded is the payment that an adopted payout refunds; nil: none.
-type refunded struct {
+// refundOf is the payment that an adopted payout refunds; nil: none.
+type refundOf struct {
 	Entry *uuid.UUID
 	Name  *string // of the payer
 	// the reference is the one that the account's policy gives its refund
@@ -171,12 +171,12 @@ const refundedSQL = `
 
 // refundedPayment is the payment that the reference of a refund names. If it was posted several
 // times, that is the one that counts, or else the last one that was reversed.
-func refundedPayment(ctx context.Context, q pg.Querier, ref string, account uuid.UUID) (r refunded, err error) {
+func refundedPayment(ctx context.Context, q pg.Querier, ref string, account uuid.UUID) (r refundOf, err error) {
 	if !refundsSome(ref) {
 		return r, nil
 	}
 	tags, _ := tagsOf(ref)
-	named, err := pg.Collect(ctx, q, func(row pgx.CollectableRow) (r refunded, err error) {
+	named, err := pg.Collect(ctx, q, func(row pgx.CollectableRow) (r refundOf, err error) {
 		return r, row.Scan(&r.Entry, &r.Name, &r.status, &r.tenant, &r.txnRef)
 	}, refundedSQL, account, kindOf(suspense.ID, account), tags[16:24])
 	if err != nil {
@@ -193,12 +193,12 @@ func refundedPayment(ctx context.Context, q pg.Querier, ref string, account uuid
 				r = p
 			}
 		default:
-			return refunded{}, ErrPaymentOpen
+			return refundOf{}, ErrPaymentOpen
 		}
 	}
 	switch {
 	case counting > 1:
-		return refunded{}, ErrPayments
+		return refundOf{}, ErrPayments
 	case r.Entry == nil:
 		return r, ErrNoPayment
 	}
@@ -210,7 +210,7 @@ func refundedPayment(ctx context.Context, q pg.Querier, ref string, account uuid
 // releaseAdopted reduces what a policy holds of a payment by its refund, which is adopted, and
 // locks the balance of its account. The fee that the tenant bears for a refund by policy comes out
 // of the hold too, as when a refund is accepted: it returns the fee to be reserved; nil: none.
-func (s *Service) releaseAdopted(ctx context.Context, tx pg.Tx, now time.Time, account uuid.UUID, of refunded, left money.Amount) (reserved *money.Amount, err error) {
+func (s *Service) releaseAdopted(ctx context.Context, tx pg.Tx, now time.Time, account uuid.UUID, of refundOf, left money.Amount) (reserved *money.Amount, err error) {
 	if of.Entry == nil {
 		return nil, nil
 	}

@@ -111,7 +111,7 @@ func (s *Service) submitFirst(ctx context.Context, st *claimed) error {
 	case is == paymentGone:
 		return s.conclude(ctx, st, takenBack)
 	case is == paymentRecalled:
-		return s.postpone(ctx, st, false, errRecalled)
+		return s.postpone(ctx, st, false, errPaymentRecalled)
 	}
 	st.AccountName = h.AccountName
 	return s.submit(ctx, st)
@@ -207,7 +207,7 @@ func (s *Service) handleUnknown(ctx context.Context, st *claimed) error {
 	case st.payment == paymentGone && n >= giveUpAfter:
 		return s.conclude(ctx, st, outcome{EventReject, bySilence, "the bank knows of no submission, and has taken back the payment that it refunds", reasonTakenBack})
 	case st.payment != "":
-		return s.postpone(ctx, st, true, errRecalled)
+		return s.postpone(ctx, st, true, errPaymentRecalled)
 	case st.Attempts < MaxAttempts && n >= resubmitAfter:
 		return s.resubmit(ctx, st)
 	case st.Attempts >= MaxAttempts && n >= giveUpAfter:
@@ -382,7 +382,7 @@ func (s *Service) ending(st *claimed, now time.Time, o outcome) ending {
 // does not count towards an end.
 func (s *Service) Expedite(ctx context.Context, merchantTxRef string) (ok bool, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
-		ok, err = s.expedite(ctx, tx, merchantTxRef)
+		ok, err = s.expediteIn(ctx, tx, merchantTxRef)
 		return err
 	})
 	return ok && err == nil, err
@@ -391,13 +391,13 @@ func (s *Service) Expedite(ctx context.Context, merchantTxRef string) (ok bool, 
 // ExpediteTx is [Service.Expedite] for many, in the transaction that stores the bank's events. So
 // an event about a transfer that ended long ago, and is not asked about any more, is not lost.
 func (s *Service) ExpediteTx(ctx context.Context, tx pg.Tx, merchantTxRefs []string) error {
-	_, err := s.expedite(ctx, tx, merchantTxRefs...)
+	_, err := s.expediteIn(ctx, tx, merchantTxRefs...)
 	return err
 }
 
 const expediteSQL = `SELECT id, tenant_id FROM transfers WHERE merchant_tx_ref = ANY($1) AND attempt_count > 0`
 
-func (s *Service) expedite(ctx context.Context, tx pg.Tx, refs ...string) (some bool, err error) {
+func (s *Service) expediteIn(ctx context.Context, tx pg.Tx, refs ...string) (some bool, err error) {
 	now := s.Clock.Now()
 	items, err := pg.Collect(ctx, tx, func(r pgx.CollectableRow) (work.Item, error) {
 		m := work.Item{Kind: work.Settle, DueAt: now}

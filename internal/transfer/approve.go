@@ -41,8 +41,8 @@ var (
 	ErrAwaiting    = errs.New(errs.Invalid, "awaiting must be approval")
 )
 
-// errAwaiting is why a transfer waits.
-var errAwaiting = errors.New("it awaits the approval of its tenant's members")
+// errAwaitsApproval is why a transfer waits.
+var errAwaitsApproval = errors.New("it awaits the approval of its tenant's members")
 
 const (
 	// awaitsApproval is, as SQL, the condition on a transfer t that it lacks approvals.
@@ -160,7 +160,7 @@ func (st *claimed) approvalEnd() time.Time { return st.Since.Add(approvalTime) }
 
 // approvalWait puts off a transfer that awaits approvals. It counts as no question.
 func approvalWait(st *claimed) postponement {
-	return postponement{claimed: st, next: new(st.approvalEnd()), asks: st.Asks, unknown: st.Unknown, why: errAwaiting.Error()}
+	return postponement{claimed: st, next: new(st.approvalEnd()), asks: st.Asks, unknown: st.Unknown, why: errAwaitsApproval.Error()}
 }
 
 // Awaiting is how many transfers await approval.
@@ -288,7 +288,7 @@ func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef 
 		case a.MadeBy != nil && slices.Contains(ids, *a.MadeBy):
 			return ErrOwnTransfer
 		}
-		if err := s.decide(ctx, tx, now, st, a, who.Member, d); err != nil {
+		if err := s.applyDecision(ctx, tx, now, st, a, who.Member, d); err != nil {
 			return err
 		}
 		if a, err = readApproval(ctx, tx, tenantID, merchantTxRef); err != nil {
@@ -303,9 +303,9 @@ func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef 
 	return a, err
 }
 
-// decide records a decision about a locked transfer that awaits it, and carries out its
+// applyDecision records a decision about a locked transfer that awaits it, and carries out its
 // consequences.
-func (s *Service) decide(ctx context.Context, tx pg.Tx, now time.Time, st *claimed, a Approval, member uuid.UUID, d Decision) error {
+func (s *Service) applyDecision(ctx context.Context, tx pg.Tx, now time.Time, st *claimed, a Approval, member uuid.UUID, d Decision) error {
 	_, err := tx.Exec(ctx, `INSERT INTO transfer_approvals (transfer_id, member_id, tenant_id, decision, decided_at) VALUES ($1, $2, $3, $4, $5)`,
 		st.ID, member, st.TenantID, string(d), now)
 	switch {

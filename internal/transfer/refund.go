@@ -282,8 +282,8 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 	return a, errors.Join(err, out[0].Err)
 }
 
-// errRecalled is why a refund waits.
-var errRecalled = errors.New("the bank may have taken back the payment that it refunds")
+// errPaymentRecalled is why a refund waits.
+var errPaymentRecalled = errors.New("the bank may have taken back the payment that it refunds")
 
 // paymentState says what has happened to the payment that a transfer refunds. The zero value: the
 // payment stands, or the transfer is not a refund.
@@ -305,7 +305,7 @@ const paymentOf = `CASE WHEN t.refund_of IS NULL THEN '' ELSE (
 
 // recalledWait puts off a refund of a payment that the bank may have taken back.
 func (s *Service) recalledWait(st *claimed, now time.Time) postponement {
-	return s.postponement(st, now, false, errRecalled)
+	return s.postponement(st, now, false, errPaymentRecalled)
 }
 
 // atBank asks the bank, before each submission of a refund, what has happened to the payment,

@@ -80,10 +80,10 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 	if err := s.putOff(ctx, tx, frozen, errFrozen, byID); err != nil {
 		return nil, err
 	}
-	if err := s.putOff(ctx, tx, recalled, errRecalled, byID); err != nil {
+	if err := s.putOff(ctx, tx, recalled, errPaymentRecalled, byID); err != nil {
 		return nil, err
 	}
-	if err := s.putOff(ctx, tx, awaiting, errAwaiting, byID); err != nil {
+	if err := s.putOff(ctx, tx, awaiting, errAwaitsApproval, byID); err != nil {
 		return nil, err
 	}
 	uncovered, err := s.coverAll(ctx, tx, now, short, byID)

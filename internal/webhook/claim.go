@@ -41,9 +41,9 @@ const loadSQL = `
 		FROM unnest($1::uuid[]) AS m (id) JOIN deliveries d ON d.id = ANY(ARRAY[m.id])
 		JOIN tenants t ON t.id = ANY(ARRAY[d.tenant_id])`
 
-// claim reads the deliveries that are due, or will be in a moment, and leases those that are. It
+// claimDue reads the deliveries that are due, or will be in a moment, and leases those that are. It
 // returns nil for those that somebody else has claimed, and for repeated ids.
-func (s *Service) claim(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*dueDelivery, error) {
+func (s *Service) claimDue(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*dueDelivery, error) {
 	now := s.clock.Now()
 	due, err := work.Due(ctx, tx, work.Deliver, now.Add(early), ids)
 	if err != nil || len(due) == 0 {

@@ -139,7 +139,7 @@ func New(o Options) *Service {
 		pool: o.Pool, clock: o.Clock, box: o.Box, client: o.Client, opts: o, limiter: newLimiter(o.PerEndpoint, o.PerTenant, o.Clock),
 		logMargin: logMargin, onlyReads: onlyReads,
 	}
-	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch}, s.claim)
+	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch}, s.claimDue)
 	s.postpones = pg.NewBatcher(o.Pool, pg.BatchOptions[work.Outcome]{Name: "webhook/postpone", Max: maxBatch}, s.postpone)
 	s.records = pg.NewBatcher(o.Pool, pg.BatchOptions[attemptResult]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attemptResult.id)}, s.record)
 	return s
