@@ -308,8 +308,9 @@ func (w *Workers) handle(d *dispatcher, slow bool) asynq.Handler {
 			}
 		}
 		var all sync.WaitGroup
-		for tenant, own := range byTenant(items) {
-			all.Go(func() {
+		tenants := byTenant(items)
+		for tenant, own := range tenants {
+			do := func() {
 				if slow {
 					d.doSlow(ctx, tenant, own, done)
 					return
@@ -321,7 +322,12 @@ func (w *Workers) handle(d *dispatcher, slow bool) asynq.Handler {
 				if in > 0 {
 					d.do(ctx, tenant, own[:in], done)
 				}
-			})
+			}
+			if len(tenants) == 1 {
+				do()
+			} else {
+				all.Go(do)
+			}
 		}
 		all.Wait()
 		return err
