@@ -1,7 +1,8 @@
--- Tenants, and what lets a program or a person in: API keys, members, sessions, login links, registrations, password resets; operators.
+-- Tenants, and what lets a program or a person in: API keys, members, sessions, login links,
+-- registrations, password resets; operators.
 --
--- Each file is one capability. COMMENTs say what a table or column means, and docs/schema.md is made
--- from them; a "--" comment says why something is built as it is. The guards that several
+-- Each file is one capability. COMMENTs say what a table or column means, and docs/schema.md is
+-- made from them; a "--" comment says why something is built as it is. The guards that several
 -- capabilities share stand here, in the first file.
 -- +goose Up
 
@@ -142,7 +143,8 @@ COMMENT ON COLUMN members.mailed_until IS 'of payouts that await approval: those
 COMMENT ON COLUMN members.joined_at IS 'when the invitation was accepted; the first owner''s: when the e-mail address was verified';
 
 -- +goose StatementBegin
--- A tenant has an owner, whose e-mail address is the tenant's. Two owners are refused by members_owner.
+-- A tenant has an owner, whose e-mail address is the tenant's. Two owners are refused by
+-- members_owner.
 CREATE FUNCTION check_owner() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     of_tenant uuid;

@@ -25,9 +25,9 @@ INSERT INTO system_accounts (id, name, purpose) VALUES
 -- can remove it, since its balance refers to it and is never deleted.
 --
 -- fillfactor: a page must have room for a second version of each of its rows, since neighbours are
--- confirmed in one transaction. An update that stays on the page and changes no indexed column needs
--- no new index entries (HOT); a column that stands in an index' condition counts as indexed, so
--- none names the status.
+-- confirmed in one transaction. An update that stays on the page and changes no indexed column
+-- needs no new index entries (HOT); a column that stands in an index' condition counts as indexed,
+-- so none names the status.
 CREATE TABLE ledger_entries (
     id                   uuid PRIMARY KEY,
     tenant_id            uuid NOT NULL,
@@ -62,8 +62,8 @@ CREATE TABLE ledger_entries (
     price_id             uuid CHECK (price_id IS NULL OR (direction = 'credit' AND kind = '' AND reversal_of IS NULL)),
     split                jsonb CHECK (split IS NULL OR (direction = 'credit' AND kind = '' AND reversal_of IS NULL)),
     reversed             boolean NOT NULL GENERATED ALWAYS AS (status = 'reversed') STORED,
-    -- A debit under review would free money that may be on its way out. What the platform takes of a
-    -- payment is under review with it.
+    -- A debit under review would free money that may be on its way out. What the platform takes of
+    -- a payment is under review with it.
     CHECK (NOT (direction = 'debit' AND status = 'needs_review' AND NOT (kind = 'platform_fee' AND transfer_ref IS NULL))),
     CHECK (reversal_of IS NULL OR status = 'reversed'),
     -- A system account's entry says what it is.
@@ -79,8 +79,9 @@ CREATE UNIQUE INDEX ledger_entries_reversal ON ledger_entries (reversal_of) WHER
 -- The reversals since a time, of which there may be millions in all.
 CREATE INDEX ledger_entries_reversals ON ledger_entries (created_at) WHERE reversal_of IS NOT NULL;
 CREATE INDEX ledger_entries_transfer ON ledger_entries (transfer_ref) WHERE transfer_ref IS NOT NULL;
--- The entries that are or were under review, which are few among all, and by where the review begins
--- or ends: an account may have many in the end. The last index has those that are under review now.
+-- The entries that are or were under review, which are few among all, and by where the review
+-- begins or ends: an account may have many in the end. The last index has those that are under
+-- review now.
 CREATE INDEX ledger_entries_reviewed ON ledger_entries (account_id, review_from_seq) WHERE review_from_seq IS NOT NULL OR review_to_seq IS NOT NULL;
 CREATE INDEX ledger_entries_review_ends ON ledger_entries (account_id, review_to_seq) WHERE review_to_seq IS NOT NULL;
 CREATE INDEX ledger_entries_reviews ON ledger_entries (transaction_group_id, tenant_id) WHERE review_from_seq IS NOT NULL AND review_to_seq IS NULL;
@@ -227,8 +228,8 @@ COMMENT ON COLUMN tier_limits.max_day IS 'of an account''s payments of a day in 
 COMMENT ON COLUMN tier_limits.max_balance IS 'of the balance, without what limits hold';
 CREATE TRIGGER tier_limits_append_only BEFORE UPDATE OR DELETE ON tier_limits FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
--- A posting and a settle request look whether their tenant, or all zeros, has a row here. A price is
--- committed before it starts, so the time alone says which one holds.
+-- A posting and a settle request look whether their tenant, or all zeros, has a row here. A price
+-- is committed before it starts, so the time alone says which one holds.
 CREATE TABLE prices (
     id         uuid NOT NULL UNIQUE,
     tenant_id  uuid NOT NULL,
@@ -333,8 +334,8 @@ BEGIN
 END $$;
 
 -- An entry stays as it is: its status moves along the arguments, and the numbers of a review are
--- set with it, as is the time of the confirmation. What the bank's record says of the payer is written once, with the confirmation or,
--- of a payment that a person confirmed, later.
+-- set with it, as is the time of the confirmation. What the bank's record says of the payer is
+-- written once, with the confirmation or, of a payment that a person confirmed, later.
 CREATE FUNCTION ledger_entry_unchanged() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     moved ledger_entries := OLD;

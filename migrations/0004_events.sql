@@ -1,10 +1,11 @@
--- Events from the bank, stored before they are answered; recalls of payments; and the table of pending work.
+-- Events from the bank, stored before they are answered; recalls of payments; and the table of
+-- pending work.
 -- +goose Up
 
--- Partitioned by the time in the ids (package partition). No index of it is unique but the id's: see
--- event_keys. No foreign key, for the reason given at ledger_entries. Columns of a fixed width of 8
--- or 4 bytes stand first here, and in the other tables that each payment writes: between texts,
--- Postgres fills up to them.
+-- Partitioned by the time in the ids (package partition). No index of it is unique but the id's:
+-- see event_keys. No foreign key, for the reason given at ledger_entries. Columns of a fixed width
+-- of 8 or 4 bytes stand first here, and in the other tables that each payment writes: between
+-- texts, Postgres fills up to them.
 CREATE TABLE inbound_events (
     id               uuid PRIMARY KEY,
     received_at      timestamptz NOT NULL,
@@ -89,8 +90,9 @@ COMMENT ON COLUMN inbound_events.attempt_count IS 'questions to the bank';
 COMMENT ON COLUMN inbound_events.misses IS 'answers that the bank does not know the payment';
 COMMENT ON COLUMN inbound_events.traceparent IS 'W3C trace context of the step that stored the row; empty if not traced';
 
--- The bodies stand by themselves: an event's row is updated when it is posted and confirmed, and its
--- page needs space for the next version; a body never changes, and goes to the archive by its age.
+-- The bodies stand by themselves: an event's row is updated when it is posted and confirmed, and
+-- its page needs space for the next version; a body never changes, and goes to the archive by its
+-- age.
 CREATE TABLE event_bodies (
     event_id uuid PRIMARY KEY,
     body     bytea NOT NULL

@@ -206,7 +206,8 @@ CREATE TRIGGER transfers_rebooked AFTER UPDATE ON transfers FOR EACH ROW
     EXECUTE FUNCTION transfer_rebooked();
 CREATE TRIGGER transfers_kept BEFORE DELETE ON transfers FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
--- No foreign keys, as of transfers. The submission of a transfer that needs approvals counts its rows.
+-- No foreign keys, as of transfers. The submission of a transfer that needs approvals counts its
+-- rows.
 CREATE TABLE transfer_approvals (
     transfer_id uuid NOT NULL,
     member_id   uuid NOT NULL,

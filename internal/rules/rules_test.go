@@ -266,23 +266,29 @@ func declared(f *ast.File) (names []string) {
 
 // A comment on lines of its own is at most 100 columns wide; a tab counts as four.
 func TestCommentWidth(t *testing.T) {
+	var files []string
 	for _, p := range packages(t) {
 		for _, name := range slices.Concat(p.GoFiles, p.TestGoFiles, p.XTestGoFiles) {
-			path := filepath.Join(p.Dir, name)
-			src, err := os.ReadFile(path)
-			require.NoError(t, err)
-			fset := token.NewFileSet()
-			f, err := parser.ParseFile(fset, path, src, parser.ParseComments)
-			require.NoError(t, err)
-			lines := strings.Split(string(src), "\n")
-			for _, g := range f.Comments {
-				for _, c := range g.List {
-					n := fset.Position(c.Pos()).Line
-					line := strings.ReplaceAll(lines[n-1], "\t", "    ")
-					if strings.HasPrefix(strings.TrimSpace(line), "//") && utf8.RuneCountInString(line) > 100 {
-						t.Errorf("%s:%d: a comment of %d columns", path, n, utf8.RuneCountInString(line))
-					}
-				}
+			files = append(files, filepath.Join(p.Dir, name))
+		}
+	}
+	for _, pattern := range []string{"../../migrations/*.sql", "../tools/*/*.go"} {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, found, pattern)
+		files = append(files, found...)
+	}
+	for _, path := range files {
+		src, err := os.ReadFile(path)
+		require.NoError(t, err)
+		mark := "//"
+		if strings.HasSuffix(path, ".sql") {
+			mark = "--"
+		}
+		for i, line := range strings.Split(string(src), "\n") {
+			line = strings.ReplaceAll(line, "\t", "    ")
+			if n := utf8.RuneCountInString(line); strings.HasPrefix(strings.TrimSpace(line), mark) && n > 100 {
+				t.Errorf("%s:%d: a comment of %d columns", path, i+1, n)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 // Command mutate tries whether the tests would notice a mistake. It makes one small mistake at a
 // time in lines that decide about money, locks, scope, states and boundaries, in Go and in the SQL
-// inside it, and runs the tests that cover the line. A mistake that no test notices is a survivor: a
-// test is missing, or the mistake is none, which excused.txt then says with its reason.
+// inside it, and runs the tests that cover the line. A mistake that no test notices is a survivor:
+// a test is missing, or the mistake is none, which excused.txt then says with its reason.
 //
 // No file of the tree is touched: the tests are compiled once with all mutants in them (schema.go),
 // by `go test -c -overlay`, and told when they start which one is on; the few that cannot stand

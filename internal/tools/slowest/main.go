@@ -74,8 +74,8 @@ type duration struct {
 type durations struct{ packages, tests []duration }
 
 // read passes on what packages and the compiler print, and of a test's output only that of one
-// that failed, or had not ended when its package did, as after a panic. The seed of the tests' order
-// is of use only where a package failed.
+// that failed, or had not ended when its package did, as after a panic. The seed of the tests'
+// order is of use only where a package failed.
 func read(in io.Reader, out io.Writer) (took durations, err error) {
 	printed := map[string]map[string][]string{} // by package, by test: what it printed
 	order := map[string]string{}                // by package: the line with the seed of its tests' order
