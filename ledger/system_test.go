@@ -188,6 +188,7 @@ func TestTrialBalanceTakesItsTime(t *testing.T) {
 			_, err := ledger.ReadTrialBalance(b.ctx, pool, "2026-03-02")
 			done <- err
 		}()
+		testenv.Eventually(t, time.Minute, "the sums to be waited for", func() bool { return b.LockWaits() == 1 })
 		_, err := tx.Exec(b.ctx, `SELECT pg_sleep(1)`)
 		return err
 	}))

@@ -104,7 +104,7 @@ func StartSentinels(t testing.TB) *Sentinels {
 	var addrs []string
 	for range 3 {
 		n := StartRedis(t, "sentinel monitor ajo 127.0.0.1 "+s.Master.port+" 2", "sentinel auth-pass ajo "+nodesPassword,
-			"sentinel sentinel-pass "+nodesPassword, "sentinel down-after-milliseconds ajo 1500", "sentinel failover-timeout ajo 6000")
+			"sentinel sentinel-pass "+nodesPassword, "sentinel down-after-milliseconds ajo 5000", "sentinel failover-timeout ajo 6000")
 		s.Sentinels, addrs = append(s.Sentinels, n), append(addrs, n.Addr)
 	}
 	for _, n := range s.Sentinels {
