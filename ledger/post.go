@@ -90,8 +90,9 @@ type Posted struct {
 }
 
 // PostDebits posts provisional debits as if one after the other, in the order given. A debit is
-// posted if it may overdraw, or if the balance that the debits before it leave, less holds, covers
-// it; otherwise its result is [ErrInsufficientFunds]. The accounts' locks make other callers'
+// posted if it may overdraw, or if the balance that the debits before it leave, less the rows of
+// holds, covers it; otherwise its result is [ErrInsufficientFunds]. Provisional and recalled money
+// counts here, and is looked at when a payout leaves. The accounts' locks make other callers'
 // settlements and holds wait, so together they cannot overdraw. It runs four statements, however
 // many debits there are, plus one if a hold has passed its until, and updates each account once.
 func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting) ([]Posted, error) {

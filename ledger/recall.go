@@ -35,10 +35,10 @@ type Held struct {
 	Amount money.Amount // held now: what the credit brought, if it is in the balance
 }
 
-// HoldRecalled keeps the credits of payments (named by their groups) from covering settlements
-// until [ReleaseRecalled], because the bank may have taken them back. The balance and the statement
-// do not change. Nothing is held of a credit that is not in the balance. A second call holds a
-// second time: the caller stores what is held of each payment.
+// HoldRecalled keeps the credits of payments (named by their groups) from paying for settlements
+// that leave, until [ReleaseRecalled], because the bank may have taken them back. The balance and
+// the statement do not change. Nothing is held of a credit that is not in the balance. A second
+// call holds a second time: the caller stores what is held of each payment.
 func HoldRecalled(ctx context.Context, tx pg.Tx, now time.Time, payments []uuid.UUID) (map[uuid.UUID]Held, error) {
 	// A payment that was posted just now has no parts yet: its account is locked already, and its
 	// parties must not be locked after that.

@@ -27,8 +27,8 @@ import (
 
 const (
 	maxKey = 255 // characters
-	// lease is how long a request that calls the bank may hold its key before another one takes
-	// over.
+	// lease is how long a request that opens an account at the bank may hold its key before another
+	// one takes over. (A settlement asks the bank before it takes its key.)
 	lease = time.Minute
 	// Keep is how long an answer is stored at least; package retention has older ones removed.
 	Keep = 7 * 24 * time.Hour
@@ -171,8 +171,8 @@ func Begin(ctx context.Context, tx pg.Tx, now time.Time, r Request) (*Answer, er
 }
 
 // Reserve marks the key as in progress, for a request whose effect is not one transaction because
-// it calls the bank. It runs in its own transaction, after [Begin]. [Save] or [Release] ends the
-// reservation; if the caller has died, its lease ends it.
+// it opens an account at the bank. It runs in its own transaction, after [Begin]. [Save] or
+// [Release] ends the reservation; if the caller has died, its lease ends it.
 func Reserve(ctx context.Context, tx pg.Tx, now time.Time, r Request) error {
 	if !r.Given() {
 		return nil

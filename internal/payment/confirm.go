@@ -83,10 +83,11 @@ type finding struct {
 
 // Confirm asks the bank about a posted payment, and moves its entry: confirmed when the bank's own
 // record echoes our transaction id and agrees on amount, fee, currency and account; reversed when
-// the bank says it failed, or does not know it in ConfirmMisses checks over at least ConfirmMinAge;
-// needs_review when the record differs, or when no clear answer came by ConfirmDeadline, to as many
-// questions as ConfirmDelays has gaps. A bank that is down is not an answer. It returns nil when
-// nothing is left to do, and a [retry] error with the time of the next check otherwise.
+// the bank says it failed, or does not know it in ConfirmMisses checks over at least ConfirmMinAge
+// and is proven right (proveUnknown); needs_review when the record differs, or when no clear answer
+// came by ConfirmDeadline, to as many questions as ConfirmDelays has gaps. A bank that is down is
+// not an answer. It returns nil when nothing is left to do, and a [retry] error with the time of
+// the next check otherwise. [Service.judge] decides.
 func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	begun := time.Now()
 	c, err := s.checks.Do(ctx, id)

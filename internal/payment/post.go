@@ -229,7 +229,8 @@ func (s *Service) postTaken(ctx context.Context, tx pg.Tx, events []*posting) er
 	return s.writeCredits(ctx, tx, now, good, suspended(ledger.Credit, events))
 }
 
-// decide gives the event its category. Events of one account are decided in the order of arrival.
+// decide gives the event its category, which holdRepeats and failPosting may still make an error.
+// Events of one account are decided in the order of arrival.
 func (e *posting) decide(ambiguous bool) {
 	switch {
 	case e.Amount == nil || e.Fee == nil:

@@ -164,10 +164,10 @@ func (r *recallable) mayOpen(source RecallSource, now time.Time) bool {
 }
 
 // OpenRecall records a claim that the bank has taken back the payment of a transaction. From now on
-// its sum covers no settlement, and the bank is asked by the transaction's id until its record
-// settles the question. It returns the payment's event, or uuid.Nil if there is nothing to do: no
-// such payment is in the books, it is reversed already, a recall is open, or the bank's record
-// contradicted one a short time ago.
+// its sum pays out no settlement (one that is accepted waits), and the bank is asked by the
+// transaction's id until its record settles the question. It returns the payment's event, or
+// uuid.Nil if there is nothing to do: no such payment is in the books, it is reversed already, a
+// recall is open, or the bank's record contradicted one a short time ago.
 func (s *Service) OpenRecall(ctx context.Context, providerTxnRef string, source RecallSource) (uuid.UUID, error) {
 	var opened map[string]uuid.UUID
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {

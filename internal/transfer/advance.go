@@ -48,7 +48,7 @@ const (
 //	refunded              -              refunded                        success: refunded
 //	under way             -              acknowledged, ask again         differs
 //	of another sum        -              differs, ask again              differs
-//	not known             -              see handleUnknown               ask again
+//	not known             -              see handleUnknown               failed: agrees
 //	any other, or none    look up again  ask again                       ask again
 //
 // Another name is another one than that of the payer who is refunded, or than the one that the

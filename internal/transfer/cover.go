@@ -36,8 +36,9 @@ type verdicts struct {
 	ends    []ending
 }
 
-// cover decides which pending transfers may go on now. It is called only for transfers of accounts
-// whose confirmed money does not cover all of their debits.
+// cover decides which pending transfers have cover now; whether one may leave is decided by the
+// switch in claimAll and, last, by submitSQL. It is called only for transfers of accounts whose
+// confirmed money does not cover all of their debits.
 //
 // A pending transfer is covered if the account's confirmed credits (with AJO_SETTLE_PROVISIONAL,
 // all credits that have not proved false) pay for it and for every debit before it in the ledger.

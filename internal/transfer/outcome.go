@@ -18,7 +18,8 @@ type decider string
 
 const (
 	byBank decider = "bank" // the bank's record, or its refusal of the first submission
-	// five submissions, none acknowledged, and the bank knows none of them
+	// the bank acknowledged nothing and knows nothing of it, after five submissions; or of a refund
+	// whose payment is gone, after as many as it had
 	bySilence  decider = "silence"
 	byBooks    decider = "books"    // the money that it was to be paid from proved false
 	byOperator decider = "operator" // resolved or cancelled

@@ -49,7 +49,7 @@ const (
 	EventAccept Event = "accept" // the settle request stands
 	EventSubmit Event = "submit" // a submission is about to be made
 	EventPaid   Event = "paid"   // the bank says success
-	// a definite refusal, or five attempts none of which happened
+	// it ends unpaid; outcome.go has the reasons
 	EventReject Event = "reject"
 	EventRefund Event = "refund" // the bank gave it back
 	EventRebook Event = "rebook" // an operator books what the bank has really paid, as a new debit
