@@ -17,7 +17,7 @@ TEST_FLAGS = GOFLAGS="$(GOFLAGS) -trimpath -gcflags=golang.org/x/crypto/argon2=-
 # three packages at once keep two cores busy. Each run draws the order of a package's tests anew; SHUFFLE=<seed>, which a package
 # that fails prints, repeats it.
 SHUFFLE ?= on
-FIRST = $(if $(filter ./...,$(PKG)),./internal/e2e ./api ./bench)
+FIRST = $(if $(filter ./...,$(PKG)),./internal/e2e ./api ./workers ./bench)
 
 # A module file of its own: staticcheck's dependencies stay out of the program's.
 STATICCHECK = go tool -modfile=internal/tools/go.mod staticcheck
