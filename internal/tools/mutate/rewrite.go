@@ -81,8 +81,7 @@ func (d declaration) names() (all []string) {
 	return all
 }
 
-// isHot reports whether the constants can be none, as a literal has mutants, or a variable is in
-// it.
+// isHot reports whether the constants can be none: a literal has mutants, or a variable is in it.
 func (d declaration) isHot(hot map[string]bool, s *schema) bool {
 	is := slices.ContainsFunc(d.file.mutants, func(m mutant) bool {
 		return m.host.hosting == literal && !s.apart[m.id] && m.host.from >= d.from && m.host.to <= d.to

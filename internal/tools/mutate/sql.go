@@ -48,8 +48,7 @@ func sqlEdits(text string) (edits []edit) {
 		condition := text[at[1]:end]
 		between := strings.HasPrefix(text[at[0]:], "AND") && isBetween(text[:at[0]])
 		torn := strings.HasPrefix(condition, "(") && !strings.HasSuffix(condition, ")") || strings.Count(condition, "'")%2 != 0
-		// "true" is forgotten already, and a CASE is cut at its WHEN: the statement would not be
-		// one
+		// "true" is forgotten already, and a CASE is cut at its WHEN, which leaves no statement
 		none := condition == "" || condition == "true" || strings.HasPrefix(condition, "CONFLICT") || strings.HasPrefix(condition, "CASE ")
 		if between || torn || none {
 			continue
