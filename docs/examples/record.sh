@@ -73,7 +73,7 @@ passwords are cut short with ….
 Terminal 1 runs the service. Times count from the first command.
 TEXT
   show 1
-  printf '\nTerminal 2 shows the tenant'"'"'s events, and forwards them to this machine. The second event is the confirmation, a few seconds later.\n'
+  printf '\nTerminal 2 shows the tenant'"'"'s events and forwards them to the program on this machine. The second event is the confirmation, a few seconds\nlater.\n'
   show 2
   printf '\nTerminal 3 runs the newcomer'"'"'s own program: here, the example in Node.\n'
   show 3
