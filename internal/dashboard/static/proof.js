@@ -2,7 +2,6 @@
 
 import { call, mode, Refusal } from './api.js';
 import { fixed } from './format.js';
-import './mode.js'; // which says the mode before it is asked below
 
 // proofFields are the fields of a form by which the member shows that: none where no money can leave.
 export const proofFields = (session) => (mode.test ? [] : [session.member.totp
@@ -13,22 +12,32 @@ export const proofFields = (session) => (mode.test ? [] : [session.member.totp
 export const sumField = { name: 'amount', label: 'Amount (₦)', required: true, inputmode: 'decimal', pattern: ' *₦? *[0-9]+(,[0-9]{3})*([.][0-9]{1,2})? *', title: 'A sum in naira, such as 12,000.00', autocomplete: 'off' };
 export const sum = (text) => fixed(text.replaceAll(/[₦,\s]/g, ''));
 
-const kept = mode.test ? 'ajo-unknown-test' : 'ajo-unknown'; // in the browser's tab, as a page may be loaded anew while the answer is on its way
-const keys = new Map(JSON.parse(sessionStorage.getItem(kept) ?? '[]')); // of requests that have not succeeded, by what they ask for
-const keep = () => sessionStorage.setItem(kept, JSON.stringify([...keys]));
+// Requests that have not succeeded have their keys, by what they ask for, in the browser's tab, as a page may be loaded anew while the answer is on its way. Test mode has a place of its own, and
+// may end without a load (mode.js).
+const placeOf = () => (mode.test ? 'ajo-unknown-test' : 'ajo-unknown');
+const kept = (place) => new Map(JSON.parse(sessionStorage.getItem(place) ?? '[]'));
+
+// keep keeps a request's key; none: the request has succeeded.
+function keep(place, what, key) {
+  const keys = kept(place);
+  if (key) keys.set(what, key);
+  else keys.delete(what);
+  sessionStorage.setItem(place, JSON.stringify([...keys]));
+}
+
+const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
 
 // once sends a request under a key that stays until it has succeeded, and says whether that was by an earlier one. A refusal does not end it: it may answer a repeat that the browser
 // made by itself, while the first is still running, or is done and has used up the code. What was refused is not kept under its key, so the next try is like a first.
 export async function once(path, order, proof) {
+  const place = placeOf();
   const what = JSON.stringify([path, order]);
-  const key = keys.get(what) ?? [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
-  keys.set(what, key);
-  keep();
+  const key = kept(place).get(what) ?? newKey();
+  keep(place, what, key);
   try {
     let again = false;
     const answer = await call('POST', path, { body: { ...order, ...proof }, key, replayed: () => { again = true; } });
-    keys.delete(what);
-    keep();
+    keep(place, what);
     return { answer, again };
   } catch (e) {
     const unknown = e.status === 0 || e.status === 409 && /still running/.test(e.message) || (e.status >= 500 && !e.message.startsWith('provider error'));

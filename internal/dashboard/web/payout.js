@@ -223,3 +223,42 @@ test('a request that the browser repeats by itself, with a code that the first h
   assert.equal((await tenant.transfers()).length, 2);
   await v.close();
 });
+
+// unanswered pays out from the funded account, and nobody hears that it was accepted.
+async function unanswered(page, tenant) {
+  await go(page, '/payout?account=' + tenant.account.ID);
+  await page.route('**/settle', async (route) => {
+    await route.fetch();
+    return route.abort();
+  }, { times: 1 });
+  await fill(page);
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Your password').fill(tenant.password);
+  await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).click();
+  await dialog.getByRole('alert').getByText('It is not known whether this was accepted.').waitFor();
+}
+
+test('who has left test mode by logging out, and loads the page anew after a lost answer, pays once', async () => {
+  const tenant = await funded();
+  const v = await visitAs(tenant);
+  const { page } = v;
+  const dialog = page.getByRole('dialog');
+  await Promise.all([page.waitForEvent('load'), page.getByRole('switch', { name: 'Test mode' }).press('Space')]);
+  await page.getByRole('note', { name: 'Test mode' }).waitFor();
+  await settled(page);
+  await page.getByRole('button', { name: 'Log out' }).click();
+  await page.getByLabel('E-mail').fill(tenant.email);
+  await page.getByLabel('Password').fill(tenant.password);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.getByRole('heading', { name: tenant.name, level: 1 }).waitFor();
+  assert.equal(await page.getByRole('note', { name: 'Test mode' }).count(), 0);
+  await unanswered(page, tenant);
+  await page.reload();
+  await settled(page);
+  await fill(page);
+  await dialog.getByLabel('Your password').fill(tenant.password);
+  await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).click();
+  await said(page, 'This payout was already sent: it is made only once.');
+  assert.equal((await tenant.transfers()).length, 1);
+  await v.close();
+});
