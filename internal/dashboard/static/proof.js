@@ -17,7 +17,7 @@ export const sum = (text) => fixed(text.replaceAll(/[₦,\s]/g, ''));
 const placeOf = () => (mode.test ? 'ajo-unknown-test' : 'ajo-unknown');
 const kept = (place) => new Map(JSON.parse(sessionStorage.getItem(place) ?? '[]'));
 
-// keep keeps a request's key; none: the request has succeeded.
+// keep keeps a request's key, with the holder's name if it has one; none: the request has succeeded.
 function keep(place, what, key) {
   const keys = kept(place);
   if (key) keys.set(what, key);
@@ -29,17 +29,21 @@ const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((b) => 
 
 // once sends a request under a key that stays until it has succeeded, and says whether that was by an earlier one. A refusal does not end it: it may answer a repeat that the browser
 // made by itself, while the first is still running, or is done and has used up the code. What was refused is not kept under its key, so the next try is like a first.
-export async function once(path, order, proof) {
+// The bank may spell the holder of the destination otherwise the next time: accountName makes no other request, and is sent as it was first. Once that is refused the name that is shown takes
+// its place, under the same key, as an earlier request with the first name may still be running.
+export async function once(path, { accountName, ...order }, proof) {
   const place = placeOf();
   const what = JSON.stringify([path, order]);
-  const key = kept(place).get(what) ?? newKey();
-  keep(place, what, key);
+  const [key, first] = [kept(place).get(what) ?? newKey()].flat();
+  const holder = first ?? accountName;
+  keep(place, what, holder === undefined ? key : [key, holder]);
   try {
     let again = false;
-    const answer = await call('POST', path, { body: { ...order, ...proof }, key, replayed: () => { again = true; } });
+    const answer = await call('POST', path, { body: { ...order, accountName: holder, ...proof }, key, replayed: () => { again = true; } });
     keep(place, what);
     return { answer, again };
   } catch (e) {
+    if (e.message === 'account name mismatch') keep(place, what, key);
     const unknown = e.status === 0 || e.status === 409 && /still running/.test(e.message) || (e.status >= 500 && !e.message.startsWith('provider error'));
     throw unknown ? new Refusal(e.status, 'It is not known whether this was accepted. Try again without changing anything: it happens at most once.', e.id) : e;
   }

@@ -262,3 +262,45 @@ test('who has left test mode by logging out, and loads the page anew after a los
   assert.equal((await tenant.transfers()).length, 1);
   await v.close();
 });
+
+test('a holder whom the bank spells otherwise the next time does not make another payout', async () => {
+  const tenant = await funded();
+  const v = await visitAs(tenant);
+  const { page } = v;
+  const dialog = page.getByRole('dialog');
+  await unanswered(page, tenant);
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await page.route('**/auth/transfers/lookup', async (route) => {
+    const response = await route.fetch();
+    return route.fulfill({ response, json: { ...await response.json(), AccountName: 'Amina Bello' } });
+  });
+  await fill(page);
+  await dialog.getByText('goes to Amina Bello').waitFor();
+  await dialog.getByLabel('Your password').fill(tenant.password);
+  await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).click();
+  await said(page, 'This payout was already sent: it is made only once.');
+  assert.equal((await tenant.transfers()).length, 1);
+
+  const keys = [];
+  await page.route('**/settle', (route) => {
+    keys.push(route.request().headers()['idempotency-key']);
+    return route.continue();
+  });
+  await page.unroute('**/auth/transfers/lookup');
+  await page.route('**/auth/transfers/lookup', async (route) => {
+    const response = await route.fetch();
+    return route.fulfill({ response, json: { ...await response.json(), AccountName: 'Amina Belo' } }); // who is another one when the order comes
+  }, { times: 1 });
+  for (const [name, then] of [['Amina Belo', dialog.getByRole('alert').getByText('Account name mismatch.')], ['AMINA BELLO', page.locator('#status').getByText('The payout was accepted.')]]) {
+    await go(page, '/payout?account=' + tenant.account.ID);
+    await fill(page, { amount: '500' });
+    await dialog.getByText('goes to ' + name).waitFor();
+    await dialog.getByLabel('Your password').fill(tenant.password);
+    await dialog.getByRole('button', { name: 'Pay ₦500.00' }).click();
+    await then.waitFor();
+    if (await dialog.count() > 0) await dialog.getByRole('button', { name: 'Cancel' }).click();
+  }
+  assert.equal(new Set(keys).size, 1, 'one key for both: the first might be accepted yet');
+  assert.equal((await tenant.transfers()).length, 2);
+  await v.close();
+});
