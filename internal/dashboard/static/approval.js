@@ -32,16 +32,17 @@ function decide(t, a, path, session, reload) {
       : a.madeByEmail === session.member.email ? 'You asked for this transfer: another member decides.' : '';
   if (why) return h('p', { class: 'dim' }, why);
   const act = (verb, text, done, danger) => button(verb + '…', async () => {
-    const what = `${naira(t.amount)} to account ${t.accountNumber} at ${t.bankName || 'bank ' + t.bankCode}. ${await holder(t)}`;
-    const yes = await confirmed({ title: `${verb} this payout?`, text: `${what} ${text}`, label: verb, danger, act: () => post(`${path}/${verb.toLowerCase()}`) });
+    const [who, now] = await Promise.all([holder(t), get(path + '/approval')]); // which others may have approved since the page was drawn
+    const what = `${naira(t.amount)} to account ${t.accountNumber} at ${t.bankName || 'bank ' + t.bankCode}. ${who}`;
+    const yes = await confirmed({ title: `${verb} this payout?`, text: `${what} ${text(now)}`, label: verb, danger, act: () => post(`${path}/${verb.toLowerCase()}`) });
     if (!yes) return;
     await reload();
     announce(done);
     document.querySelector('h1').focus();
   }, { kind: danger ? 'danger' : 'main' });
   return h('div', { class: 'actions' },
-    act('Approve', a.approvalsNeeded - a.decisions.length > 1 ? 'Others must approve it too.' : 'It is paid after that, and this cannot be undone.', 'The payout was approved.', false),
-    act('Reject', 'It fails, and the money is back in the account.', 'The payout was rejected.', true));
+    act('Approve', (now) => (now.approvalsNeeded - now.decisions.length > 1 ? 'Others must approve it too. It is paid after the last approval, and this cannot be undone.' : 'It is paid after that, and this cannot be undone.'), 'The payout was approved.', false),
+    act('Reject', () => 'It fails, and the money is back in the account.', 'The payout was rejected.', true));
 }
 
 // holder says who the bank says is paid: a payout that waits has not been named to us yet.

@@ -98,6 +98,28 @@ for (const [look, options] of Object.entries(looks)) {
   });
 }
 
+test('who approves last is told that it is paid then, on a page that was drawn before the others approved', async () => {
+  const tenant = await funded();
+  const v = await visitAs(tenant);
+  const { page } = v;
+  const dialog = page.getByRole('dialog');
+  assert.equal((await v.context.request.post('/auth/payout-policy', { data: { approvals: 2, threshold: '1.00' } })).status(), 200);
+  const { merchantTxRef } = await tenant.settle('1000.00');
+  const other = await visitAs(await joined(tenant, 'finance'));
+  await go(page, '/transfers/' + merchantTxRef);
+  await page.getByRole('button', { name: 'Approve…' }).click();
+  await dialog.getByText('Others must approve it too. It is paid after the last approval, and this cannot be undone.').waitFor(); // they may before this one does
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  assert.equal((await other.context.request.post(`/auth/transfers/${merchantTxRef}/approve`)).status(), 200);
+  await page.getByRole('button', { name: 'Approve…' }).click();
+  await dialog.getByText('It is paid after that, and this cannot be undone.').waitFor();
+  assert.equal(await dialog.getByText('Others must approve it too.').count(), 0);
+  await dialog.getByRole('button', { name: 'Approve' }).click();
+  await tenant.ended(merchantTxRef, 'success');
+  await other.close();
+  await v.close();
+});
+
 test('a payout is approved by keyboard alone', async () => {
   const tenant = await funded();
   const v = await visitAs(tenant);
