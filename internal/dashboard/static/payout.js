@@ -62,7 +62,7 @@ function order(query, session) {
   }, ({ a, b }) => card('From', facts([
     ['Account', h('a', { href: to`/accounts/${a.ID}` }, a.AccountRef)], ['Holder', a.BankAccountName],
     ['Available', amount(b.available)], ['Provisional', amount(b.provisional)], ['Held', amount(b.held)], ['Balance', amount(b.balance)],
-  ])), { rows: 2 });
+  ]), h('p', { class: 'hint' }, 'What is available must also cover any fee that you bear for the payout.')), { rows: 2 });
   const whole = region(async () => {
     const [a, { banks }, beneficiaries] = await Promise.all([get(path), get('/auth/transfers/banks'), saved()]);
     return { a: { ID: a.ID, AccountRef: a.AccountRef }, banks, beneficiaries };
@@ -98,7 +98,7 @@ function destination({ a, banks, beneficiaries }, query, path, session) {
     const yes = await asked({
       title: `Pay ${naira(what.amount)} to ${name}?`,
       text: `${naira(what.amount)} leaves ${a.AccountRef} and goes to ${name}, account ${b.accountNumber} at ${b.bankName || 'bank ' + b.bankCode}`
-        + `${what.narration && `, with the narration “${what.narration}”`}. Once the bank has paid it, it cannot be taken back.`,
+        + `${what.narration && `, with the narration “${what.narration}”`}. Any fee that you bear for the payout is debited too. Once the bank has paid it, it cannot be taken back.`,
       fields: proofFields(session), label: `Pay ${naira(what.amount)}`,
       act: async (proof) => { accepted = await once(path + '/settle', what, proof); },
     });

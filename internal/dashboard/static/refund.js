@@ -31,7 +31,7 @@ export function refundButton(p, session) {
     let accepted;
     const yes = await asked({
       title: 'Refund this payment?', label: 'Refund', danger: true,
-      text: `It leaves ${p.accountRef} and goes back to ${back || 'the sender'}. The bank must name the payer as the holder there. ${naira(text(rest))} of ${naira(p.amount)} can be refunded; once the bank has paid it, it cannot be taken back.`,
+      text: `It leaves ${p.accountRef} and goes back to ${back || 'the sender'}. The bank must name the payer as the holder there. ${naira(text(rest))} of ${naira(p.amount)} can be refunded. Any fee that you bear for payouts is debited too. Once the bank has paid it, it cannot be taken back.`,
       fields: [{ ...sumField, value: text(rest) }, ...proofFields(session)],
       act: async ({ amount, ...proof }) => { accepted = await once(`/auth/payments/${segment(p.id)}/refund`, { amount: sum(amount) }, proof); },
     });

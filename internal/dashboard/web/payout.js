@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { go, looked, looks, said, settled, tabTo } from './browser.js';
 import { until } from './stack.js';
 import { totp } from './totp.js';
-import { entry, joined, newTenant, open, pay, visitAs } from './world.js';
+import { entry, joined, newTenant, open, pay, visitAs, world } from './world.js';
 
 // funded is a tenant with confirmed money on an account; has is how a page shows it.
 async function funded() {
@@ -302,5 +302,22 @@ test('a holder whom the bank spells otherwise the next time does not make anothe
   }
   assert.equal(new Set(keys).size, 1, 'one key for both: the first might be accepted yet');
   assert.equal((await tenant.transfers()).length, 2);
+  await v.close();
+});
+
+test('who bears fees is told that they are debited with a payout, and that what is available must cover them', async () => {
+  const tenant = await funded();
+  await world.service.tool('tenant', 'payout-fee', tenant.email, '--by', 'tenant', '--yes', '--reason', 'a test');
+  const v = await visitAs(tenant);
+  const { page } = v;
+  const dialog = page.getByRole('dialog');
+  await go(page, '/payout?account=' + tenant.account.ID);
+  await page.getByText('What is available must also cover any fee that you bear for the payout.').waitFor();
+  await fill(page, { amount: tenant.has });
+  await dialog.getByText('Any fee that you bear for the payout is debited too.').waitFor();
+  await dialog.getByLabel('Your password').fill(tenant.password);
+  await dialog.getByRole('button', { name: 'Pay ' + tenant.has }).click();
+  await dialog.getByRole('alert').getByText('Insufficient funds.').waitFor();
+  assert.deepEqual(await tenant.transfers(), []);
   await v.close();
 });

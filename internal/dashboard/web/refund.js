@@ -32,6 +32,7 @@ for (const [look, options] of Object.entries(looks)) {
     await go(page, '/payments/' + paid.ID);
     await page.getByRole('button', { name: 'Refund…' }).click();
     await dialog.getByText('It leaves customer-1 and goes back to AMINA BELLO, account 0123456789, Guaranty Trust Bank.').waitFor();
+    await dialog.getByText('Any fee that you bear for payouts is debited too.').waitFor();
     assert.equal(await dialog.getByLabel('Amount (₦)').inputValue(), paid.Amount, 'all that is left, unless somebody says less');
     await dialog.getByLabel('Amount (₦)').fill('1,500.50');
     await dialog.getByLabel('Your password').fill('wrong horse battery');
