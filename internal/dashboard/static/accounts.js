@@ -108,7 +108,7 @@ function head(a, b, hold) {
     h('div', null, h('p', { class: 'big' }, amount(b.balance)),
       h('p', { class: 'dim' }, 'Balance, including provisional amounts'), hold && h('div', { class: 'actions' }, hold)),
     facts([
-      ['Available', b.available && amount(b.available)], ['Held', b.held && amount(b.held)],
+      ['Available', b.available && amount(b.available)], ['Held or under review', b.held && amount(b.held)],
       ['Status', badge(a.Status)],
       ['Number', h('span', { class: 'copyable' }, number, copyButton(a.BankAccountNumber, 'Account number', number))],
       ['Bank', a.BankName], ['Holder', a.BankAccountName], ['Type', a.Type === 'onetime' ? 'One-time' : 'Dedicated'],

@@ -61,7 +61,7 @@ function order(query, session) {
     return { a, b };
   }, ({ a, b }) => card('From', facts([
     ['Account', h('a', { href: to`/accounts/${a.ID}` }, a.AccountRef)], ['Holder', a.BankAccountName],
-    ['Available', amount(b.available)], ['Provisional', amount(b.provisional)], ['Held', amount(b.held)], ['Balance', amount(b.balance)],
+    ['Available', amount(b.available)], ['Provisional', amount(b.provisional)], ['Held or under review', amount(b.held)], ['Balance', amount(b.balance)],
   ]), h('p', { class: 'hint' }, 'What is available must also cover any fee that you bear for the payout.')), { rows: 2 });
   const whole = region(async () => {
     const [a, { banks }, beneficiaries] = await Promise.all([get(path), get('/auth/transfers/banks'), saved()]);

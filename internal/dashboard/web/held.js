@@ -46,6 +46,25 @@ test('an account says what is held of it: by holds, and for payments that the ba
   await v.close();
 });
 
+test('what is under review is not shown as held of the balance', async () => {
+  const { service } = world;
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi');
+  await service.request('POST', service.bank + '/control/faults', { add: [{ on: 'transactions', do: 'amount', value: '98000.00' }] });
+  try {
+    await pay(account.BankAccountNumber, '5000.00');
+    await entry(tenant, 'customer-1', 'the payment to be under review', (e) => e.Status === 'needs_review');
+  } finally {
+    await service.request('POST', service.bank + '/control/faults', { clear: true });
+  }
+  const v = await visitAs(tenant);
+  for (const [path, place] of [['/accounts/', 'Account details'], ['/payout?account=', 'From']]) {
+    await go(v.page, path + account.ID);
+    await v.page.getByRole('region', { name: place, exact: true }).getByText('Held or under review', { exact: true }).waitFor();
+  }
+  await v.close();
+});
+
 test('the overview counts payments under review in plain words', async () => {
   const tenant = await newTenant();
   const v = await visitAs(tenant);
