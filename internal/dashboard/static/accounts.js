@@ -50,6 +50,7 @@ export function accounts(_, query, session) {
 function openButton() {
   return button('Open an account…', async () => {
     let opened;
+    let before; // the account that the reference names already
     const done = await asked({
       title: 'Open an account', label: 'Open', text: 'A bank account number for one customer, who is created with it. Anyone can pay to it at once.',
       fields: [
@@ -60,11 +61,16 @@ function openButton() {
         { ...sumField, name: 'expectedAmount', label: 'Expected amount', required: false, placeholder: '7,500.50', hint: 'Of a one-time account.' },
       ],
       act: async ({ bvn, expectedAmount, ...v }) => {
-        opened = (await once('/auth/accounts', { ...v, ...(bvn && { bvn }), ...(expectedAmount && { expectedAmount: sum(expectedAmount) }) })).answer;
+        const named = await get('/auth/accounts/' + segment(v.externalRef)).catch((e) => {
+          if (e.status !== 404) throw e;
+        });
+        const { answer, again } = await once('/auth/accounts', { ...v, ...(bvn && { bvn }), ...(expectedAmount && { expectedAmount: sum(expectedAmount) }) });
+        opened = answer;
+        before = again ? null : named; // a repeated request has opened the account itself
       },
     });
     if (!done) return;
-    announce(`${opened.BankAccountNumber} is open.`);
+    announce(opened.ID === before?.ID ? `Nothing was opened: ${opened.AccountRef} has this account already, for ${opened.BankAccountName}.` : `${opened.BankAccountNumber} is open.`);
     location.hash = to`/accounts/${opened.ID}`;
   }, { kind: 'main' });
 }

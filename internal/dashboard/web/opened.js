@@ -100,3 +100,25 @@ test('what a program has set since the dashboard was loaded is what the dashboar
   }
   await v.close();
 });
+
+test('a reference that has an account already opens no other one, and the page says whose it is', async () => {
+  const t = await newTenant();
+  const account = await t.call('POST', '/v1/accounts', { externalRef: 'walk-in-2', name: 'Ada Obi' });
+  const v = await visitAs(t);
+  const { page } = v;
+  await go(page, '/accounts');
+  await page.getByRole('button', { name: 'Open an account…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Open an account' });
+  await dialog.getByLabel('Reference').fill('walk-in-2');
+  await dialog.getByLabel('Holder’s name').fill('Bola Ade');
+  await dialog.getByRole('button', { name: 'Open', exact: true }).click();
+  await said(page, 'Nothing was opened: walk-in-2 has this account already, for Ada Obi.');
+  await page.waitForFunction((id) => location.hash === '#/accounts/' + id, account.ID);
+  await go(page, '/accounts');
+  await page.getByRole('button', { name: 'Open an account…' }).click();
+  await dialog.getByLabel('Reference').fill('walk-in-3');
+  await dialog.getByLabel('Holder’s name').fill('Bola Ade');
+  await dialog.getByRole('button', { name: 'Open', exact: true }).click();
+  await said(page, `${(await until('the account', () => t.call('GET', '/v1/accounts/walk-in-3').catch(() => null))).BankAccountNumber} is open.`);
+  await v.close();
+});
