@@ -1,6 +1,6 @@
 // Customers and their KYC.
 
-import { get, mode, post, segment } from './api.js';
+import { get, mode, post, queryText, segment } from './api.js';
 import { confirmed } from './dialog.js';
 import { h } from './dom.js';
 import { form } from './form.js';
@@ -38,6 +38,9 @@ export function customers(_, query) {
   return { title: 'Customers', nodes: [pageHead('Customers', { actions: refreshButton(found.reload) }), form, found.box] };
 }
 
+// accountsOf is the list of a customer's accounts. The reference names one of them, and may name another one a moment later. A search has at most 100 characters.
+const accountsOf = (c) => '#/accounts' + queryText({ search: [...c.ExternalRef].slice(0, 100).join('') });
+
 // customer shows one, and lets its KYC be decided while it waits for that.
 export function customer({ id }, _, session) {
   const path = '/auth/customers/' + segment(id);
@@ -45,7 +48,7 @@ export function customer({ id }, _, session) {
     retitle(top, c.Name);
     return [
       card('Customer', facts([
-        ['Status', badge(c.Status)], ['Reference', c.ExternalRef], ['Account', h('a', { href: to`/accounts/${c.ExternalRef}` }, 'Statement and balance')],
+        ['Status', badge(c.Status)], ['Reference', c.ExternalRef], ['Accounts', h('a', { href: accountsOf(c) }, 'Statements and balances')],
         ['BVN', c.BVNLast4 ? h('span', { class: 'figures' }, '•••• ' + c.BVNLast4) : dim('None')],
         ['NIN', c.NINLast4 ? h('span', { class: 'figures' }, '•••• ' + c.NINLast4) : dim('None')],
         ['Created', time(c.CreatedAt)], ['Last updated', time(c.UpdatedAt)],

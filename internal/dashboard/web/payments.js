@@ -159,6 +159,20 @@ test('what was paid to an older one-time account leads to that one, and not to a
   await v.close();
 });
 
+test('a customer’s page leads to all accounts of the customer', async () => {
+  const tenant = await newTenant();
+  const first = await open(tenant, 'order-1', 'Ada Obi', { mode: 'onetime', expectedAmount: 7500.5 });
+  const second = await open(tenant, 'order-1', 'Ada Obi', { mode: 'onetime', expectedAmount: 100 });
+  const v = await visitAs(tenant);
+  const { page } = v;
+  await go(page, '/customers/' + first.CustomerID);
+  await page.getByRole('link', { name: 'Statements and balances' }).click();
+  for (const a of [first, second]) await page.getByText(a.BankAccountNumber, { exact: true }).waitFor();
+  await page.getByRole('row', { name: first.BankAccountNumber }).getByRole('link', { name: 'order-1' }).click();
+  await page.getByRole('region', { name: 'Account details' }).getByText(first.BankAccountNumber, { exact: true }).waitFor();
+  await v.close();
+});
+
 test('a payment that its account’s policy holds is not shown as money that payouts can use', async () => {
   const tenant = await newTenant();
   const account = await open(tenant, 'customer-1', 'Ada Obi', { expectedAmount: 5000, policy: { over: 'hold' } });
