@@ -18,6 +18,7 @@ import (
 
 	"ajo/api"
 	"ajo/internal/config"
+	"ajo/internal/metrics"
 	"ajo/tasks"
 )
 
@@ -160,6 +161,29 @@ func TestDeployedQueues(t *testing.T) {
 	source, err := os.ReadFile("../../internal/metrics/queue.go")
 	require.NoError(t, err)
 	require.Contains(t, string(source), `"ajo_queue_oldest_due_seconds"`)
+}
+
+// Prometheus calls a metric's label exported_… if the target has a label of that name: whoever asks
+// for one queue would get the figures of all, from the pods of that queue.
+func TestScrapedLabels(t *testing.T) {
+	t.Parallel()
+	monitor := yamlDocs(t, "kubernetes/monitoring/podmonitor.yaml")[0]
+	labels := texts(at(monitor, "spec", "podTargetLabels"))
+	require.NotEmpty(t, labels)
+	target := []string{"job", "instance", "namespace", "pod", "container", "endpoint"} // the operator's own
+	for _, label := range labels {
+		target = append(target, regexp.MustCompile(`\W`).ReplaceAllString(label, "_"))
+	}
+	queues := 0
+	for _, m := range metrics.Declared() {
+		for _, label := range m.Labels {
+			require.NotContains(t, target, label, m.Name)
+			if label == "queue" {
+				queues++
+			}
+		}
+	}
+	require.NotZero(t, queues)
 }
 
 // Whoever calls addresses of a tenant's choice may reach them on any port: who delivers, who asks
