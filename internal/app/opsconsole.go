@@ -76,7 +76,9 @@ func (o *opsConsole) operator(r *http.Request) (operator.Operator, error) {
 	if len(r.CookiesNamed(console.Cookie)) == 0 {
 		return operator.Operator{}, operator.ErrUnauthorized
 	}
-	c, err := o.get(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	c, err := o.get(ctx)
 	if err != nil {
 		return operator.Operator{}, err
 	}

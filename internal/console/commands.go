@@ -148,9 +148,7 @@ func (r Read) run(c *Console, q *request) (any, error) {
 	if call.Args, call.Flags, err = split(given, r.Args, r.Flags, false); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(q.http.Context(), readTime)
-	defer cancel()
-	out, err := c.Run(ctx, call)
+	out, err := c.Run(q.http.Context(), call) // it has readTime
 	return json.RawMessage(out.JSON), err
 }
 

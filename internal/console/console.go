@@ -35,9 +35,10 @@ const Root = "/console"
 const Cookie = "ajo_console"
 
 const (
-	maxBody  = 64 << 10         // bytes
-	readTime = 30 * time.Second // for a command that reads
-	actTime  = 2 * time.Minute  // for one that changes, and may ask the bank
+	maxBody     = 64 << 10         // bytes
+	sessionTime = 5 * time.Second  // to find a session: Postgres may be silent, its machine dead
+	readTime    = 30 * time.Second // for a command that reads, and to log in or out
+	actTime     = 2 * time.Minute  // for one that changes, and may ask the bank
 )
 
 // Refusals of a request.
@@ -137,6 +138,9 @@ type request struct {
 // serve answers a route's requests: who asks is found out before anything of the request is read.
 func (c *Console) serve(route Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readTime)
+		defer cancel()
+		r = r.WithContext(ctx)
 		q := &request{w: w, http: r}
 		if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 			q.from = at.Addr().Unmap()
@@ -172,7 +176,9 @@ func (c *Console) admit(route Route, q *request) (none any, err error) {
 
 // Operator is whose session the request has. [operator.ErrUnauthorized].
 func (c *Console) Operator(r *http.Request) (operator.Operator, error) {
-	return c.Operators.Session(r.Context(), token(r))
+	ctx, cancel := context.WithTimeout(r.Context(), sessionTime)
+	defer cancel()
+	return c.Operators.Session(ctx, token(r))
 }
 
 // token is that of the request's session; empty: it has none.
