@@ -2,7 +2,9 @@ package app
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -164,12 +166,20 @@ func (d *devRun) receiver() (<-chan hook, string, func(), error) {
 // signIn uses the demo tenant's key from an earlier run, or signs the tenant up.
 func (d *devRun) signIn(ctx context.Context) error {
 	path := filepath.Join(d.Dir, "demo-key")
-	if b, err := os.ReadFile(path); err == nil {
+	b, err := os.ReadFile(path)
+	if err == nil {
 		d.key = secret.Redact(strings.TrimSpace(string(b)))
-		if d.call(ctx, http.MethodGet, "/v1/accounts", nil, nil) == nil {
+		if err = d.call(ctx, http.MethodGet, "/v1/accounts", nil, nil); err == nil {
 			d.say("  the demo tenant of the earlier run is here")
 			return nil
 		}
+		d.key = secret.Redact("")
+	}
+	// nobody is mailed a code for an address that has a tenant
+	if there, failed := d.isThere(ctx); failed != nil {
+		return failed
+	} else if there {
+		return fmt.Errorf("%s does not open the demo tenant: %w; if its key was replaced, write the new one into that file", path, err)
 	}
 	key, err := SignUp(ctx, d.api.URL, d.cfg.MailDir, "Demo tenant", demoEmail, demoPassword)
 	if err != nil {
@@ -178,6 +188,24 @@ func (d *devRun) signIn(ctx context.Context) error {
 	d.key = secret.Redact(key)
 	d.say("  demo tenant signed up: %s", demoEmail)
 	return os.WriteFile(path, []byte(key+"\n"), 0o600)
+}
+
+// isThere reports whether the demo tenant has been signed up.
+func (d *devRun) isThere(ctx context.Context) (bool, error) {
+	tools, err := d.tools(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer tools.Close()
+	if _, err = tools.Tenants.Find(ctx, demoEmail); errors.Is(err, tenant.ErrNotFound) || errors.Is(err, tenant.ErrPending) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// tools are an operator's, of the database alone.
+func (d *devRun) tools(ctx context.Context) (*Tools, error) {
+	return OpenTools(ctx, ToolSettings{Config: config.Config{DatabaseURL: d.cfg.DatabaseURL}, Log: d.log})
 }
 
 // SignUp registers a tenant through the API at url, as a developer would, with the one-time code
@@ -237,8 +265,8 @@ func (d *devRun) call(ctx context.Context, method, path string, body, into any) 
 }
 
 // makeLink makes the link at the end of the summary, as an operator would.
-func (d *devRun) makeLink(ctx context.Context, databaseURL string) error {
-	tools, err := OpenTools(ctx, ToolSettings{Config: config.Config{DatabaseURL: secret.Redact(databaseURL)}, Log: d.log})
+func (d *devRun) makeLink(ctx context.Context) error {
+	tools, err := d.tools(ctx)
 	if err != nil {
 		return err
 	}
@@ -248,12 +276,18 @@ func (d *devRun) makeLink(ctx context.Context, databaseURL string) error {
 		return err
 	}
 	token, _, err := tools.Tenants.LoginLink(ctx, demo.ID, audit.By{Actor: "ajo dev", Reason: "the demo tenant's dashboard"})
-	d.link = DashboardLink(d.api.URL, token)
+	if err == nil {
+		d.link = DashboardLink(d.api.URL, token)
+	}
 	return err
 }
 
 // summary prints the addresses, and commands to try.
 func (d *devRun) summary() {
+	key, to := cmp.Or(d.key.Reveal(), "<key>"), ""
+	if d.nuban != "" {
+		to = " --nuban " + d.nuban
+	}
 	d.say(`
 Everything is running. Ctrl-C stops it; the next run finds its data again.
   API        %s
@@ -269,14 +303,14 @@ Everything is running. Ctrl-C stops it; the next run finds its data again.
 
 Try:
   curl -H 'X-API-Key: %s' %s/v1/accounts/%s/statement
-  bin/ajo trigger payment --nuban %s --amount 1250 --sender You
+  bin/ajo trigger payment%s --amount 1250 --sender You
   bin/ajo events list      (operators' commands work in this folder while this runs; bin/ajo --help)
   curl -H 'X-API-Key: %s' %s/v1/accounts/%s/balance
   AJO_PASSWORD=%s bin/ajo listen --email %s --api %s --forward-to http://127.0.0.1:3000/hook
 
 The dashboard, signed in as the demo tenant (the link works once, for %d minutes; then log in as %s with the password %s):
   %s`,
-		d.api.URL, d.api.URL, d.api.URL, d.bankURL, d.ops.URL, d.ops.URL, d.cfg.OpsUser, d.cfg.OpsPassword.Reveal(), d.ops.URL, d.cfg.MailDir, d.key.Reveal(),
-		d.key.Reveal(), d.api.URL, demoRef, d.nuban, d.key.Reveal(), d.api.URL, demoRef, demoPassword, demoEmail, d.api.URL,
-		int(tenant.LoginLinkLife.Minutes()), demoEmail, demoPassword, d.link)
+		d.api.URL, d.api.URL, d.api.URL, d.bankURL, d.ops.URL, d.ops.URL, d.cfg.OpsUser, d.cfg.OpsPassword.Reveal(), d.ops.URL, d.cfg.MailDir, key,
+		key, d.api.URL, demoRef, to, key, d.api.URL, demoRef, demoPassword, demoEmail, d.api.URL,
+		int(tenant.LoginLinkLife.Minutes()), demoEmail, demoPassword, cmp.Or(d.link, "(no link: see above)"))
 }

@@ -40,7 +40,7 @@ var devConfirmDelays = []time.Duration{2 * time.Second, 10 * time.Second, 30 * t
 // Dev runs everything on one machine, in one process: private Postgres and Redis, the fake bank,
 // the API, workers for all queues and the operations listener. It sends one payment through the
 // whole chain, prints where things are, and runs until ctx ends. A second run finds the data of the
-// first.
+// first. If the payment fails, all else runs, unless it is all that was asked for.
 func Dev(ctx context.Context, o DevOptions) (err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(o.Out, format+"\n", args...) }
 	started := time.Now()
@@ -61,14 +61,22 @@ func Dev(ctx context.Context, o DevOptions) (err error) {
 		return err
 	}
 	say("  everything is up after %s", time.Since(started).Round(time.Millisecond))
-	if err := d.demo(ctx); err != nil {
+	// what was done with the demo tenant must not keep all else from running
+	for _, part := range []struct {
+		name string
+		do   func(context.Context) error
+	}{{"the demo payment", d.demo}, {"the link to the dashboard", d.makeLink}} {
+		err := part.do(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		return fmt.Errorf("the demo payment: %w (see %s)", err, logFile.Name())
-	}
-	if err := d.makeLink(ctx, s.DatabaseURL); err != nil {
-		return fmt.Errorf("the link to the dashboard: %w", err)
+		if err == nil {
+			continue
+		}
+		if err = fmt.Errorf("%s: %w (see %s)", part.name, err, logFile.Name()); o.Once {
+			return err
+		}
+		say("  %v", err)
 	}
 	d.summary()
 	if o.Once {
@@ -99,9 +107,9 @@ type devRun struct {
 	stops  []func()
 
 	bankURL string
-	key     secret.Redacted // the demo tenant's API key
-	nuban   string          // the demo customer's account number
-	link    string          // opens the dashboard once, as the demo tenant
+	key     secret.Redacted // the demo tenant's API key; empty: it does not work any more
+	nuban   string          // the demo customer's account number; empty: there was no demo payment
+	link    string          // opens the dashboard once, as the demo tenant; empty: there is none
 }
 
 func (d *devRun) stopParts() {
