@@ -99,4 +99,6 @@ func TestCommandsGoByPostgresClock(t *testing.T) {
 		require.Regexp(t, `\b3\dm\b`, out, "overdue")
 		require.LessOrEqual(t, strings.Count(out, stamp(&until)), 1, "due, and not leased any more: %s", out)
 	}
+	out, _, _ := o.run("status") // it also complains of what this test has not, such as a worker
+	require.Regexp(t, `to deliver +overdue for 3\dm`, out)
 }

@@ -66,7 +66,7 @@ func (s *Status) counted(part, what string, n int64, needs bool, look string) {
 // cost goes with what is open, not with the history. An error says that it could not look.
 func (t *Tools) Status(ctx context.Context) (Status, error) {
 	begin := clock.System.Now()
-	due, err := invariant.Due(ctx, t.Pool, begin)
+	due, err := invariant.Due(ctx, t.Pool, t.clock.Now())
 	if err != nil {
 		return Status{}, err
 	}
