@@ -44,6 +44,9 @@ const (
 	purgeTimeout = 5 * time.Minute
 	// mailTimeout bounds the search for members to be mailed.
 	mailTimeout = 5 * time.Second
+	// freedTimeout bounds the search for ended leases. Postgres' own limit is lower; this one is
+	// for a Postgres that is silent, which the kernel gives up only after some 15 minutes.
+	freedTimeout = 20 * time.Second
 )
 
 // sweep looks for overdue items every SweepEvery, and enqueues them again: after FLUSHALL, a lost
@@ -152,6 +155,8 @@ func (s *sweeper) run(ctx context.Context) error {
 // enqueueFreed enqueues items that a round has skipped because they were leased, and whose lease
 // has ended since, because the holder died.
 func (s *sweeper) enqueueFreed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, freedTimeout)
+	defer cancel()
 	now := s.Clock.Now()
 	var passed []tasks.Kind
 	for k, f := range s.found {

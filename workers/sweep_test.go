@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/clock"
+	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
 	"ajo/tasks"
@@ -266,4 +268,21 @@ func TestWhoTakesOverSweepsAtOnce(t *testing.T) {
 	require.False(t, swept(two))
 	two.resign()
 	require.True(t, swept(one))
+}
+
+// A Postgres whose machine has died is silent. A sweep gives it up before the kernel does, so that
+// the next one goes on by another connection.
+func TestASweepGivesUpASilentPostgres(t *testing.T) {
+	t.Parallel()
+	s, b, _ := newSweeper(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are made, and nobody answers
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	s.Pool, err = pg.OpenStandby(b.ctx, "postgres://ajo@"+silent.Addr().String()+"/ajo?sslmode=disable&connect_timeout=600", 2)
+	require.NoError(t, err)
+	t.Cleanup(s.Pool.Close)
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute) // the kernel takes some 15
+	defer cancel()
+	require.Error(t, s.tick(ctx))
+	require.NoError(t, ctx.Err(), "it waited for Postgres")
 }
