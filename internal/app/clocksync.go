@@ -12,6 +12,8 @@ import (
 const (
 	// clockSyncEvery is how often the clock is compared with Postgres'.
 	clockSyncEvery = time.Minute
+	// clockLookEvery is how often a process checks whether it must be compared at once.
+	clockLookEvery = time.Second
 	// clockAlert is the offset from which the machine's clock is reported. What still uses it
 	// (asynq's leases and scheduled tasks, ids, log lines) no longer agrees with other machines.
 	clockAlert = 2 * time.Second
@@ -38,10 +40,17 @@ func syncClock(ctx context.Context, pool *pg.Pool, c *clock.Synced, log *slog.Lo
 	return nil
 }
 
-// keepClockSynced syncs the clock until it is stopped. While Postgres is unavailable the clock
-// keeps its last offset.
+// keepClockSynced syncs the clock until it is stopped. While Postgres is unavailable the clock goes
+// on from its last comparison.
 func keepClockSynced(pool *pg.Pool, c *clock.Synced, log *slog.Logger) (stop func()) {
 	return beside(func(ctx context.Context) {
-		clock.Every(ctx, clockSyncEvery, func() { _ = syncClock(ctx, pool, c, log) }) // an outage is reported elsewhere
+		last := time.Now()
+		clock.Every(ctx, clockLookEvery, func() {
+			if time.Since(last) < clockSyncEvery && !c.Doubtful() {
+				return
+			}
+			last = time.Now()
+			_ = syncClock(ctx, pool, c, log) // an outage is reported elsewhere
+		})
 	})
 }

@@ -45,31 +45,57 @@ const Slack = 500 * time.Millisecond
 
 // Synced is the machine's clock, corrected by the offset from another one. The processes that share
 // a database use the database's time, so that none of them sees a lease as ended, or a deadline as
-// past, before the others do. It is safe for concurrent use; the zero value is the machine's clock.
-type Synced struct{ offset atomic.Int64 } // nanoseconds; positive: the machine's clock is ahead
+// past, before the others do. After a comparison it goes by the machine's monotonic clock: nobody
+// sets that, so nothing happens to Synced when the machine's clock is set. It is safe for
+// concurrent use; the zero value is the machine's clock.
+type Synced struct{ last atomic.Pointer[comparison] }
+
+// comparison is the last one of two clocks: a reading of the machine's clock, and the time then.
+type comparison struct{ machine, then time.Time }
+
+// at is the time at a reading of the machine's clock: that reading, if there was no comparison
+// (nil).
+func (c *comparison) at(machine time.Time) time.Time {
+	if c == nil {
+		return machine
+	}
+	return c.then.Add(machine.Sub(c.machine)) // what has passed by the monotonic clock
+}
 
 // Now is the corrected time.
 func (s *Synced) Now() time.Time {
-	return time.Now().Add(-time.Duration(s.offset.Load())).UTC().Truncate(time.Microsecond)
+	return s.last.Load().at(time.Now()).UTC().Truncate(time.Microsecond)
 }
 
-// Sync measures the offset from the other clock, which showed said between asked and answered, two
-// times of the machine's clock. It returns by how much the machine's clock is ahead. An answer that
-// took longer than a second is too vague, and changes nothing. An offset below [Slack] is ignored,
-// so that a clock that NTP keeps right does not jump with every sync.
+// Sync compares with the other clock, which showed said between asked and answered, two times of
+// the machine's clock. It returns by how much the machine's clock is ahead. An answer that took
+// longer than a second is too vague, and changes nothing. An offset below [Slack] is ignored, so
+// that a clock that NTP keeps right does not jump with every sync.
 func (s *Synced) Sync(asked, answered, said time.Time) (offset time.Duration) {
 	took := answered.Sub(asked)
+	middle := asked.Add(took / 2)
 	if took < 0 || took > time.Second {
-		return time.Duration(s.offset.Load())
+		return middle.Sub(s.last.Load().at(middle).Round(0))
 	}
-	offset = asked.Add(took / 2).Sub(said)
-	corrected := offset
+	offset = middle.Sub(said)
+	c := &comparison{machine: middle, then: said}
 	if offset.Abs() < Slack {
-		corrected = 0
+		c.then = middle
 	}
-	s.offset.Store(int64(corrected))
-	idOffset.Store(int64(corrected))
+	s.last.Store(c)
+	idOffset.Store(int64(middle.Sub(c.then)))
 	return offset
+}
+
+// Doubtful reports whether a comparison is due at once: there was none yet, or the machine's clock
+// has been set since the last one, or the machine has slept, when its monotonic clock stands still.
+func (s *Synced) Doubtful() bool {
+	c := s.last.Load()
+	if c == nil {
+		return true
+	}
+	now := time.Now()
+	return (now.Round(0).Sub(c.machine.Round(0)) - now.Sub(c.machine)).Abs() >= Slack
 }
 
 // Fake is a clock that moves only when a test moves it. It is safe for concurrent use.

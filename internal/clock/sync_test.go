@@ -3,6 +3,7 @@ package clock_test
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -42,4 +43,41 @@ func TestSynced(t *testing.T) {
 	now = time.Now()
 	require.Equal(t, 400*time.Millisecond, c.Sync(now, now, now.Add(-400*time.Millisecond)))
 	near(time.Now(), c.Now())
+}
+
+// A machine's clock is set while a process runs, by NTP or by hand: the process' time goes on as if
+// nothing had happened. Not parallel, as the clocks share the ids.
+func TestSyncedWhileTheMachinesClockIsSet(t *testing.T) {
+	for name, c := range map[string]struct{ showed, said time.Duration }{ // then; now the machine shows 0
+		"it was behind, and is set right": {-time.Hour, 0},
+		"it was ahead, and is set right":  {time.Hour, 0},
+		"it was right, and is set ahead":  {-time.Hour, -time.Hour},
+		"it was right, and is set back":   {time.Hour, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s clock.Synced
+			now := time.Now()
+			then := showing(t, now, c.showed)
+			require.True(t, s.Doubtful())
+			require.Equal(t, c.showed-c.said, s.Sync(then, then, now.Add(c.said).Round(0)))
+			require.WithinDuration(t, time.Now().Add(c.said), s.Now(), time.Minute)
+			require.True(t, s.Doubtful())
+
+			now = time.Now()
+			require.Equal(t, -c.said, s.Sync(now, now, now.Add(c.said).Round(0)))
+			require.WithinDuration(t, time.Now().Add(c.said), s.Now(), time.Minute)
+			require.False(t, s.Doubtful())
+		})
+	}
+}
+
+// showing is a reading of the machine's clock, had that shown as much more; what has passed until
+// other readings ([time.Time.Sub]) stays the same.
+func showing(t *testing.T, reading time.Time, more time.Duration) time.Time {
+	t.Helper()
+	was := reading
+	*(*uint64)(unsafe.Pointer(&reading)) += uint64(more/time.Second) << 30 // its seconds, as package time keeps them
+	require.Equal(t, more, reading.Round(0).Sub(was.Round(0)))
+	require.Zero(t, reading.Sub(was))
+	return reading
 }
