@@ -83,7 +83,7 @@ func (s *Synced) Sync(asked, answered, said time.Time) (offset time.Duration) {
 		c.then = middle
 	}
 	s.last.Store(c)
-	idOffset.Store(int64(middle.Sub(c.then)))
+	compared.Store(c)
 	return offset
 }
 

@@ -76,7 +76,8 @@ func TestSyncedWhileTheMachinesClockIsSet(t *testing.T) {
 func showing(t *testing.T, reading time.Time, more time.Duration) time.Time {
 	t.Helper()
 	was := reading
-	*(*uint64)(unsafe.Pointer(&reading)) += uint64(more/time.Second) << 30 // its seconds, as package time keeps them
+	seconds := uint64(more/time.Second) << 30 // as package time keeps them
+	*(*uint64)(unsafe.Pointer(&reading)) += seconds
 	require.Equal(t, more, reading.Round(0).Sub(was.Round(0)))
 	require.Zero(t, reading.Sub(was))
 	return reading
