@@ -51,7 +51,10 @@ const Slack = 500 * time.Millisecond
 type Synced struct{ last atomic.Pointer[comparison] }
 
 // comparison is the last one of two clocks: a reading of the machine's clock, and the time then.
-type comparison struct{ machine, then time.Time }
+type comparison struct {
+	machine, then time.Time
+	vague         bool // the answer took more than a second
+}
 
 // at is the time at a reading of the machine's clock: that reading, if there was no comparison
 // (nil).
@@ -69,29 +72,31 @@ func (s *Synced) Now() time.Time {
 
 // Sync compares with the other clock, which showed said between asked and answered, two times of
 // the machine's clock. It returns by how much the machine's clock is ahead. An answer that took
-// longer than a second is too vague, and changes nothing. An offset below [Slack] is ignored, so
-// that a clock that NTP keeps right does not jump with every sync.
+// longer than a second is vague: it changes nothing, unless it shows that this clock is wrong. An
+// offset below [Slack] is ignored, so that a clock that NTP keeps right does not jump with every
+// sync.
 func (s *Synced) Sync(asked, answered, said time.Time) (offset time.Duration) {
 	took := answered.Sub(asked)
-	middle := asked.Add(took / 2)
-	if took < 0 || took > time.Second {
-		return middle.Sub(s.last.Load().at(middle).Round(0))
+	c := &comparison{machine: asked.Add(took / 2), then: said, vague: took > time.Second}
+	now := s.last.Load().at(c.machine)
+	if c.vague && now.Sub(said).Abs() <= took/2+Slack {
+		return c.machine.Sub(now.Round(0))
 	}
-	offset = middle.Sub(said)
-	c := &comparison{machine: middle, then: said}
+	offset = c.machine.Sub(said)
 	if offset.Abs() < Slack {
-		c.then = middle
+		c.then = c.machine
 	}
 	s.last.Store(c)
 	compared.Store(c)
 	return offset
 }
 
-// Doubtful reports whether a comparison is due at once: there was none yet, or the machine's clock
-// has been set since the last one, or the machine has slept, when its monotonic clock stands still.
+// Doubtful reports whether a comparison is due at once: there was none yet, or the last one was
+// vague, or the machine's clock has been set since, or the machine has slept, when its monotonic
+// clock stands still.
 func (s *Synced) Doubtful() bool {
 	c := s.last.Load()
-	if c == nil {
+	if c == nil || c.vague {
 		return true
 	}
 	now := time.Now()

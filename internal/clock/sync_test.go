@@ -31,7 +31,7 @@ func TestSynced(t *testing.T) {
 		require.Equal(t, time.UTC, c.Now().Location())
 		require.Zero(t, c.Now().Nanosecond()%1000)
 
-		require.Equal(t, off, c.Sync(asked, asked.Add(time.Minute), asked), "it took a minute, so it is ignored")
+		require.Equal(t, off, c.Sync(asked, asked.Add(time.Minute), asked.Add(-off)), "it took a minute, so it is ignored")
 		near(time.Now().Add(-off), c.Now())
 	}
 	// the other clock goes back a little: ids do not
@@ -43,6 +43,38 @@ func TestSynced(t *testing.T) {
 	now = time.Now()
 	require.Equal(t, 400*time.Millisecond, c.Sync(now, now, now.Add(-400*time.Millisecond)))
 	near(time.Now(), c.Now())
+}
+
+// An answer that took long is vague, but not by ten minutes: a clock that it shows to be wrong does
+// not stay so.
+func TestSyncedBySlowAnswers(t *testing.T) {
+	const off, took = 10 * time.Minute, 3 * time.Second
+	var c clock.Synced
+	now := time.Now()
+	sync := func(took, said time.Duration) (offset time.Duration) {
+		return c.Sync(now.Add(-took), now, now.Add(said).Round(0))
+	}
+	is := func(want time.Duration, doubtful bool) {
+		t.Helper()
+		require.WithinDuration(t, time.Now().Add(want), c.Now(), time.Second)
+		require.Equal(t, doubtful, c.Doubtful())
+	}
+	// it may be right: the other clock showed something of these three seconds
+	require.Zero(t, sync(took, -took-clock.Slack))
+	require.Zero(t, sync(took, clock.Slack))
+	is(0, true)
+	require.Equal(t, off, sync(took, -took/2-off))
+	is(-off, true)
+	require.Equal(t, off, sync(0, -off))
+	is(-off, false)
+	for _, said := range []time.Duration{-took - clock.Slack, clock.Slack} {
+		require.Equal(t, off, sync(took, said-off))
+		is(-off, false)
+	}
+	require.Equal(t, off+2*time.Second+time.Millisecond, sync(took, -took-clock.Slack-off-time.Millisecond))
+	is(-off-2*time.Second, true)
+	require.Zero(t, sync(0, 0))
+	is(0, false)
 }
 
 // A machine's clock is set while a process runs, by NTP or by hand: the process' time goes on as if
