@@ -13,6 +13,9 @@ GORACE ?= atexit_sleep_ms=50
 # Hashing a password takes three times as long with the race detector; argon2 with one lane shares nothing.
 # -trimpath lets all clones, make build and what tests build share what is compiled; make lint vets all.
 TEST_FLAGS = GOFLAGS="$(GOFLAGS) -trimpath -gcflags=golang.org/x/crypto/argon2=-race=false" GORACE="$(GORACE)"
+# The compiler takes a fifth less of the processor, and tests a little less, when Go's collector runs less often. What the
+# tests start has an environment of its own.
+build test test-fast: export GOGC := $(or $(GOGC),300)
 # The tests that take longest begin first, so that they are not what is left at the end. Tests wait more than they compute:
 # three packages at once keep two cores busy. Each run draws the order of a package's tests anew; SHUFFLE=<seed>, which a package
 # that fails prints, repeats it.
