@@ -25,6 +25,20 @@ import (
 type Entry struct {
 	booked
 	Status ledger.Status
+	// of a replacement: the gross sum in the bank's own event; nil: it is none
+	Before *money.Amount
+}
+
+// IsRest reports whether the entry counts what is left of the payment after the part that the
+// bank's record says it gave back (as of a payout, a record of a part that came back has that
+// part's sum): an operator has corrected the payment to that. A part as large as the rest is not
+// told from all of a payment whose event had the double sum: that counts as given back.
+func (e *Entry) IsRest(t provider.Transaction) bool {
+	if e.Before == nil || t.Status != provider.Refunded || !t.Amount.IsPositive() || t.Amount.Equal(e.Amount) {
+		return false
+	}
+	t.Amount = e.Before.Sub(t.Amount)
+	return e.Differs(t) == ""
 }
 
 // Known is what the books have for a transaction of the list.
@@ -52,9 +66,11 @@ const returns = `FROM ledger_entries l JOIN transfers t ON t.refund_of = ANY(ARR
 			WHERE l.transaction_group_id = ANY(ARRAY[event_key('suspense:suspense:' || e.id)]) AND l.direction = 'credit' AND t.status NOT IN ('failed', 'refunded')`
 
 // entryColumns are an [Entry]'s, of inbound_events e, ledger_entries l and accounts a. Its sums are
-// the ledger's, not the event's.
+// the ledger's, not the event's; only the last is of an event, the bank's own of the transaction.
 const entryColumns = `e.id, e.provider_txn_ref, l.amount + l.fee, l.fee, l.currency, a.bank_account_number, a.id, e.error_message <> '',
-	e.alias_number, e.alias, l.created_at, e.occurred_at, l.status`
+	e.alias_number, e.alias, l.created_at, e.occurred_at, l.status, CASE WHEN e.replaces IS NOT NULL THEN (
+		SELECT o.amount FROM event_keys f JOIN inbound_events o ON o.id = ANY(ARRAY[f.event_id])
+		WHERE f.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))]) AND f.event_type = '` + typePayment + `' LIMIT 1) END`
 
 // eventsOf are the authentic events e of the transactions $1 (package pg, plans.go).
 const eventsOf = `unnest($1::text[]) AS m (ref) JOIN event_keys k ON k.transaction = ANY(ARRAY[event_key(nullif(m.ref, ''))])

@@ -258,15 +258,20 @@ func (b *BankSide) of(s provider.Status) *Sum {
 }
 
 // compareEntry flags an entry that does not agree with the bank's record of it. An entry that is
-// reversed or under review is as it should be, unless the bank says that the payment succeeded. The
-// confirmation asks about a record that is not final only while the entry is provisional.
+// reversed or under review is as it should be, unless the bank says that the payment succeeded, and
+// so is one that counts what is left after a part went back. The confirmation asks about a record
+// that is not final only while the entry is provisional.
 func (r *comparison) compareEntry(t provider.Transaction, e *payment.Entry) {
+	counts := e.Status == ledger.Provisional || e.Status == ledger.Confirmed
 	switch {
 	case t.Status == provider.Pending && e.Status == ledger.Provisional:
 		r.settle(aboutPayment, t.ID)
 		return
 	case t.Status == provider.Pending:
 		r.wait(t)
+		return
+	case counts && e.IsRest(t):
+		r.settle(aboutPayment, t.ID)
 		return
 	}
 	it := item{subject: subject{aboutPayment, t.ID}, effect: held(e).Neg(), since: &t.Time}
@@ -275,7 +280,6 @@ func (r *comparison) compareEntry(t provider.Transaction, e *payment.Entry) {
 	} else if !t.UpdatedAt.IsZero() {
 		it.since = &t.UpdatedAt
 	}
-	counts := e.Status == ledger.Provisional || e.Status == ledger.Confirmed
 	var x Exception
 	switch d := e.Differs(t); {
 	case t.Status != provider.Success && counts:

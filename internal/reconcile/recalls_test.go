@@ -130,6 +130,57 @@ func TestKeptAgainstTheBanksRecord(t *testing.T) {
 	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says refunded, the entry is confirmed"}, said(b.due()))
 }
 
+// The bank gave a part of a payment back, and an operator has counted the rest, which is what the
+// bank's record says: no run opens a recall of the rest, and none reports it.
+func TestCorrectedToWhatTheBankDidNotGiveBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.due()
+	b.Clock.Advance(time.Minute)
+	txn, rest := b.correctedTo("4900.00", "100.00")
+	for range 3 {
+		b.Clock.Advance(time.Hour)
+		require.Empty(t, b.due().Exceptions)
+		require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
+	}
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+
+	// Another part is another matter.
+	b.bank.SetTransaction(txn, func(x *fakebank.Transaction) { x.Amount = money.Must("200.00") })
+	got, err := b.svc.Run(b.ctx, b.Clock.Now().Add(-5*time.Hour), b.Clock.Now())
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{txn: "status_contradicts: the bank says refunded, the entry is confirmed"}, said(got))
+	require.Equal(t, [2]string{"4875.00", "0.00"}, b.recalls())
+	require.Equal(t, "confirmed", b.credit(rest))
+}
+
+// What the bank gave back is as much as an operator has counted: that may be all that there was.
+func TestAllOfACorrectedPaymentIsGivenBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.due()
+	b.Clock.Advance(time.Minute)
+	txn, _ := b.correctedTo("2500.00", "2500.00")
+	b.Clock.Advance(time.Hour)
+	require.Equal(t, map[string]string{txn: "status_contradicts: the bank says refunded, the entry is confirmed"}, said(b.due()))
+	require.Equal(t, [2]string{"2475.00", "0.00"}, b.recalls())
+}
+
+// correctedTo makes a payment of 5,000.00, of which the bank's record says that a part was given
+// back, and corrects its sum. It returns its transaction and the event that replaces it.
+func (b *bundle) correctedTo(sum, part string) (string, uuid.UUID) {
+	b.T.Helper()
+	txn := b.paySilently("5000.00")
+	id := b.receive(b.hook(txn)).ID
+	b.post(id)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status, x.Amount = "REFUND", money.Must(part) })
+	b.confirm(id)
+	require.Equal(b.T, "needs_review", b.credit(id))
+	r, err := b.payments.Correct(b.ctx, id, payment.Correction{Amount: money.Must(sum), Fee: money.Must("25.00")}, byHand)
+	require.NoError(b.T, err)
+	return txn.ID, r.Replacement
+}
+
 // The bank has not said the end of a payment in a day, which goes under review, and says it weeks
 // later: what the wallet has of it is known then.
 func TestReviewOfWhatWasUnderWay(t *testing.T) {
