@@ -21,6 +21,8 @@ type Move struct {
 	Event              Event
 	// for a confirmation by the bank's own record: the payer that it names; else nil
 	Sender *Sender
+	// for a payment that returns from a review: as of a [Posting]
+	Gone money.Amount
 }
 
 // Sender is the payer as the bank's own record has it. What it does not say is empty.
@@ -110,7 +112,7 @@ func MoveEntries(ctx context.Context, tx pg.Tx, now time.Time, moves []Move) ([]
 			case e.Status == Provisional:
 				confirmed = append(confirmed, a)
 			case inBalance(to):
-				was.Status = to
+				was.Status, a.kept = to, a.kept.Left(m.Gone)
 				back = append(back, a)
 			}
 		}

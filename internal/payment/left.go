@@ -34,24 +34,55 @@ const leftSQL = `
 			AND h.entry_id IN (SELECT l.id FROM ledger_entries l WHERE l.id = ANY(p.entries) AND l.amount = p.amount)) h ON true
 	GROUP BY p.entries`
 
+// left is what leftSQL reads.
+type left struct {
+	gone, released money.Amount
+	all, sameGross bool
+}
+
+// readLeft reads what is left of the payment that an event has brought, and that is posted again
+// with an amount. A part that was released stays so if the payment is posted again as it was.
+func readLeft(ctx context.Context, q pg.Querier, was uuid.UUID, amount *money.Amount, same bool) (left, error) {
+	var l left
+	err := q.QueryRow(ctx, leftSQL, was, amount).Scan(&l.gone, &l.released, &l.all, &l.sameGross)
+	if l.all || !same {
+		l.released = money.Zero
+	}
+	return l, err
+}
+
 // readLeft reads what is left of the payment that an event has brought, and that e posts again.
 // What was accepted or released stays so if the payer's sum is the same, which is all that a policy
-// judges: the account may expect another one by now. A part that was released stays so if the
-// payment is posted again as it was. The account's balance is locked, so that no refund of the
-// payment ends before this is posted.
+// judges: the account may expect another one by now. The account's balance is locked, so that no
+// refund of the payment ends before this is posted.
 func (e *posting) readLeft(ctx context.Context, tx pg.Tx, was uuid.UUID, same bool) error {
 	if err := ledger.LockBalances(ctx, tx, []uuid.UUID{e.target.ID}); err != nil {
 		return err
 	}
-	var all, sameGross bool
-	if err := tx.QueryRow(ctx, leftSQL, was, e.Amount).Scan(&e.gone, &e.released, &all, &sameGross); err != nil {
+	l, err := readLeft(ctx, tx, was, e.Amount, same)
+	if err != nil {
 		return err
 	}
-	if all && sameGross {
+	if e.gone, e.released = l.gone, l.released; l.all && l.sameGross {
 		e.action, e.result.Policy = account.Accept, nil
 	}
-	if all || !same {
-		e.released = money.Zero
-	}
 	return nil
+}
+
+// goneBefore reads what a limit does not hold of a payment that returns from a review, as it did
+// not when this was posted: what had left of it, or was released, when it was posted before. It
+// locks the balances that a confirmation locks.
+func goneBefore(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (money.Amount, error) {
+	var was *uuid.UUID
+	var amount *money.Amount
+	var same bool
+	if err := ledger.LockSplits(ctx, tx, []uuid.UUID{eventID}); err != nil {
+		return money.Zero, err
+	}
+	if err := tx.QueryRow(ctx, `SELECT replaces, amount, event_type LIKE '`+typeRestored+`:%' FROM inbound_events WHERE id = $1`, eventID).
+		Scan(&was, &amount, &same); err != nil || was == nil {
+		return money.Zero, err
+	}
+	l, err := readLeft(ctx, tx, *was, amount, same)
+	return l.gone.Add(l.released), err
 }

@@ -275,6 +275,37 @@ func TestARestoredPaymentIsRefundedByItsPolicyOnce(t *testing.T) {
 	}
 }
 
+// A payment was refunded and taken back by the bank, is restored and goes under review: when a
+// person confirms it, a limit of the customer's tier holds nothing of it, as nothing is left of it.
+// What it would hold is other money of the account.
+func TestALimitHoldsNothingOfWhatWentBack(t *testing.T) {
+	b := setupPolicy(t, account.Policy{})
+	other, _ := b.pays("5000.00")
+	b.toTheEnd(other, 10)
+	id, txn := b.pays("4000.00")
+	b.toTheEnd(id, 10)
+	require.NoError(t, b.refundByHand(id, ""))
+	require.Equal(t, []string{"success 3975.00 058 0123456789 false"}, b.sent())
+	b.receive(b.reversal(txn))
+	b.taken(txn, "REFUND")
+	b.toTheEnd(id, 10)
+	require.Equal(t, "1000.00", b.left())
+
+	b.Exec(`INSERT INTO tier_limits (tenant_id, tier, starts_at, max_deposit, created_at, actor, reason) VALUES ($1, 1, $2, 1000, $2, 'cli:ada', 'the law')`, b.tenant, b.Clock.Now())
+	b.taken(txn, "SUCCESS")
+	r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Empty(t, b.hold(r.Replacement))
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("26.00") })
+	b.toTheEnd(r.Replacement, 1)
+	require.Equal(t, "1000.00", b.left(), "it is under review")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("25.00") })
+	_, err = b.svc.ConfirmReviewed(b.ctx, r.Replacement, byHand)
+	require.NoError(t, err)
+	require.Empty(t, b.hold(r.Replacement))
+	require.Equal(t, "4975.00", b.left())
+}
+
 // The bank takes a payment back without an event, weeks after its list of that day was read for the
 // last time, and the tenant refunds it: the bank's record is read before the refund leaves, also
 // before it is submitted again, and the payment is recalled.

@@ -125,7 +125,7 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 			return err
 		}
 		if to == RecallReversed {
-			moved, err := moveOne(ctx, tx, now, eventID, reversedBy[v.EntryStatus], nil)
+			moved, err := moveOne(ctx, tx, now, ledger.Move{TransactionGroupID: eventID, Event: reversedBy[v.EntryStatus]})
 			if err != nil {
 				return err
 			}

@@ -133,7 +133,7 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 		if err != nil {
 			return err
 		}
-		confirmed, err := moveOne(ctx, tx, now, e.ID, ledger.EventConfirm, sender)
+		confirmed, err := moveOne(ctx, tx, now, ledger.Move{TransactionGroupID: e.ID, Event: ledger.EventConfirm, Sender: sender})
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 
 // giveUp reverses the credit of a payment under review, whose event is locked.
 func (s *Service) giveUp(ctx context.Context, tx pg.Tx, now time.Time, v Review) error {
-	if _, err := moveOne(ctx, tx, now, v.EventID, ledger.EventReverse, nil); err != nil {
+	if _, err := moveOne(ctx, tx, now, ledger.Move{TransactionGroupID: v.EventID, Event: ledger.EventReverse}); err != nil {
 		return err
 	}
 	if _, err := s.recallDecided(ctx, tx, v.EventID, ledger.EventReverse); err != nil {
@@ -375,18 +375,18 @@ func lockReview(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (Review, error
 	return v, err
 }
 
-// moveOne moves the credit of a payment whose event is locked; sender is the payer by the bank's
-// record, of a confirmation, or nil.
-func moveOne(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, event ledger.Event, sender *ledger.Sender) (ledger.Moved, error) {
-	if err := ledger.LockSplits(ctx, tx, []uuid.UUID{eventID}); err != nil {
+// moveOne moves the credit of a payment whose event is locked.
+func moveOne(ctx context.Context, tx pg.Tx, now time.Time, m ledger.Move) (ledger.Moved, error) {
+	if err := ledger.LockSplits(ctx, tx, []uuid.UUID{m.TransactionGroupID}); err != nil {
 		return ledger.Moved{}, err
 	}
-	moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{{TransactionGroupID: eventID, Direction: ledger.Credit, Event: event, Sender: sender}})
+	m.Direction = ledger.Credit
+	moved, err := ledger.MoveEntries(ctx, tx, now, []ledger.Move{m})
 	if err != nil {
 		return ledger.Moved{}, err
 	}
 	if moved[0].Err != nil {
-		return ledger.Moved{}, fmt.Errorf("payment: the entry of event %s was moved without its event's lock: %w", eventID, moved[0].Err)
+		return ledger.Moved{}, fmt.Errorf("payment: the entry of event %s was moved without its event's lock: %w", m.TransactionGroupID, moved[0].Err)
 	}
 	return moved[0], nil
 }

@@ -161,7 +161,13 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 		if err != nil {
 			return err
 		}
-		moved, err := moveOne(ctx, tx, now, eventID, event, sender)
+		m := ledger.Move{TransactionGroupID: eventID, Event: event, Sender: sender}
+		if event == ledger.EventConfirm {
+			if m.Gone, err = goneBefore(ctx, tx, eventID); err != nil {
+				return err
+			}
+		}
+		moved, err := moveOne(ctx, tx, now, m)
 		if err != nil {
 			return err
 		}
