@@ -81,7 +81,7 @@ const lockPartiesSQL = `
 		UNION SELECT (s ->> 'accountId')::uuid FROM ledger_entries e CROSS JOIN LATERAL jsonb_array_elements(e.split -> 'shares') AS s
 		WHERE transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE true END
 		UNION SELECT p.account_id FROM ledger_entries e JOIN split_parts p ON p.entry_id = ANY(payment_entries(e))
-		WHERE e.transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE e.status <> 'provisional' END`
+		WHERE e.transaction_group_id = ANY($1) AND CASE WHEN e.status = 'provisional' THEN false ELSE true END`
 
 // LockSplits locks the balances of the payments' accounts, of the parties of their splits and of
 // other accounts together, in the order of their ids. Call it before moving payments that may have
@@ -90,11 +90,12 @@ func LockSplits(ctx context.Context, tx pg.Tx, payments []uuid.UUID, others ...u
 	return lockNamed(ctx, tx, lockPartiesSQL, payments, others...)
 }
 
-// partsHeldSQL names the accounts of payments, and of the parties of those that were shared out.
+// partsHeldSQL names the accounts of payments, and of the parties of those that were shared out, now
+// or when they were posted before.
 const partsHeldSQL = `
 		SELECT account_id FROM ledger_entries e WHERE transaction_group_id = ANY($1)
 		UNION SELECT p.account_id FROM ledger_entries e JOIN split_parts p ON p.entry_id = ANY(payment_entries(e))
-		WHERE e.transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE true END`
+		WHERE e.transaction_group_id = ANY($1) AND CASE WHEN e.status = 'provisional' THEN false ELSE true END`
 
 // lockNamed locks the balances of the accounts that a statement names for payments, and of others.
 func lockNamed(ctx context.Context, tx pg.Tx, sql string, payments []uuid.UUID, others ...uuid.UUID) error {
@@ -146,14 +147,15 @@ func readParts(ctx context.Context, q pg.Querier, entry uuid.UUID) ([]part, erro
 	return pg.Collect(ctx, q, pgx.RowToStructByPos[part], partsSQL, entry)
 }
 
-// splitMoved takes back the parts of the split payments that were just reversed, and splits those
-// that were just confirmed. Their balances, and their parties', are locked ([LockSplits]).
+// splitMoved takes back the parts of the payments that were just reversed, also what was kept of
+// them when their account had a split, and splits those that were just confirmed. Their balances,
+// and their parties', are locked ([LockSplits]).
 func splitMoved(ctx context.Context, tx pg.Tx, now time.Time, entries map[entryKey]*stored, from map[uuid.UUID]Status) error {
 	var confirmed, reversed []*stored
 	for _, e := range entries {
 		switch was, ok := from[e.ID]; {
-		case !ok || e.Split == nil:
-		case e.Status == Confirmed:
+		case !ok || e.Direction != Credit || e.Kind != "":
+		case e.Status == Confirmed && e.Split != nil:
 			confirmed = append(confirmed, e)
 		case e.Status == Reversed && was == Confirmed:
 			reversed = append(reversed, e)
@@ -359,7 +361,7 @@ func takeBack(ctx context.Context, tx pg.Tx, now time.Time, e *stored) error {
 // account need not hold: what the parties received of this credit, and what is held of their parts
 // of earlier ones. (What they have spent of those, the account has been given in their place.)
 func holdParts(ctx context.Context, tx pg.Tx, now time.Time, e *stored) (passed money.Amount, err error) {
-	if e.Split == nil || e.Status != Confirmed {
+	if e.Status != Confirmed {
 		return passed, nil
 	}
 	parts, err := readParts(ctx, tx, e.ID)
@@ -399,7 +401,7 @@ func ReleaseParts(ctx context.Context, tx pg.Tx, now time.Time, payments []uuid.
 		SELECT h.account_id, h.entry_id FROM ledger_entries e JOIN split_parts p ON p.entry_id = ANY(payment_entries(e))
 		JOIN ledger_entries c ON c.transaction_group_id = ANY(ARRAY[p.group_id]) AND CASE c.direction WHEN 'credit' THEN true ELSE false END
 		JOIN holds h ON h.entry_id = ANY(ARRAY[c.id]) AND h.status = 'open'
-		WHERE e.transaction_group_id = ANY($1) AND CASE WHEN e.split IS NULL THEN false ELSE true END ORDER BY h.account_id`, payments)
+		WHERE e.transaction_group_id = ANY($1) ORDER BY h.account_id`, payments)
 	for _, h := range held {
 		if err == nil {
 			err = SetPolicyHold(ctx, tx, now, PolicyHold{AccountID: h.Account, EntryID: h.Entry})

@@ -175,7 +175,7 @@ var fewChecks = []struct{ name, sql string }{
 		SELECT r.event_id::text, format('%s, with %s held; its credit is %s of %s', r.status, r.held, coalesce(c.status, 'missing'), c.amount)
 		FROM recalls r LEFT JOIN ledger_entries c ON c.transaction_group_id = r.event_id AND c.direction = 'credit' AND c.reversal_of IS NULL
 		WHERE c.id IS NULL OR r.status = 'reversed' AND c.status <> 'reversed'
-			OR r.status = 'open' AND r.held <> CASE WHEN c.status IN ('provisional', 'confirmed') THEN greatest(c.amount - CASE WHEN c.split IS NULL OR c.status <> 'confirmed' THEN 0 ELSE (
+			OR r.status = 'open' AND r.held <> CASE WHEN c.status IN ('provisional', 'confirmed') THEN greatest(c.amount - CASE WHEN c.status <> 'confirmed' THEN 0 ELSE (
 				SELECT coalesce(sum(CASE WHEN p.entry_id = c.id THEN p.amount - p.taken_back ELSE (
 					SELECT coalesce(sum(h.amount), 0) FROM ledger_entries s JOIN holds h ON h.entry_id = ANY(ARRAY[s.id])
 					WHERE s.transaction_group_id = p.group_id AND s.direction = 'credit' AND h.status = 'open' AND h.source = 'recall') END), 0)

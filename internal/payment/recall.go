@@ -338,7 +338,7 @@ func (s *Service) openLate(ctx context.Context, c *check) error {
 // is asked again.
 func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) error {
 	release := map[uuid.UUID]money.Amount{}
-	var parts []uuid.UUID // of payments that were split
+	var parts []uuid.UUID // payments that were split, or may have been when they were posted before
 	i := 0
 	for _, f := range findings {
 		var m ledger.Moved
@@ -377,9 +377,7 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 		if err != nil {
 			return err
 		}
-		if f.Split {
-			parts = append(parts, f.ID)
-		}
+		parts = append(parts, f.ID)
 		release[f.AccountID] = release[f.AccountID].Add(held)
 	}
 	if len(release) == 0 {

@@ -107,6 +107,48 @@ func TestSecondRecallOfAPaymentThatIsSplitOtherwise(t *testing.T) {
 	b.has("0.00", "0.00", "0.00")
 }
 
+// If the account has no split any more when a payment is posted again, what a party has kept of it
+// is a part of it all the same: another recall holds that, and takes it back.
+func TestSecondRecallOfAPaymentThatIsNotSplitAnyMore(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		t.Run(fmt.Sprint("taken ", taken), func(t *testing.T) {
+			b := setupSplit(t)
+			id, txn := b.takenBack("500.00")
+			b.share()
+			again := b.restored(id, txn)
+			b.moves("customer-1", "partner", "500.00")
+			b.has("4475.00", "0.00", "500.00")
+
+			require.Equal(t, again, b.receive(b.reversal(txn)).Recalled)
+			b.has("0.00 of 4475.00", "0.00", "0.00 of 500.00")
+			if !taken {
+				b.toTheEnd(again, 10)
+				b.has("4475.00", "0.00", "500.00")
+				return
+			}
+			b.taken(txn, "REFUND")
+			b.toTheEnd(again, 10)
+			b.has("0.00", "0.00", "0.00")
+		})
+	}
+}
+
+// The bank does not confirm a payment that is posted again: what a party kept of it when it was
+// posted before is the party's, as it was.
+func TestWhatAPartyKeptOfAPaymentThatIsNotConfirmedAgain(t *testing.T) {
+	b := setupSplit(t)
+	id, txn := b.takenBack("500.00")
+	b.share()
+	b.taken(txn, "SUCCESS")
+	again, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	b.confirmedPayment("5000.00")
+	b.moves("customer-1", "partner", "500.00")
+	b.taken(txn, "REFUND")
+	b.toTheEnd(again.Replacement, 10)
+	b.has("4475.00", "0.00", "500.00")
+}
+
 // What the account itself has of a payment that is posted again is held by another recall, also the
 // part that makes up for what a party has spent.
 func TestSecondRecallHoldsWhatAPartyHasSpent(t *testing.T) {
