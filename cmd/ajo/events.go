@@ -168,7 +168,9 @@ func (t *tool) newAssignCmd() *cobra.Command {
 		command: command{
 			use: "assign <event> --account <id or reference> [--tenant <id or e-mail>]", short: "Post a misdirected payment to an account",
 			long: `Posts a misdirected payment to an account, active or expired. The account is credited, the tenant notified, and the
-bank asked to confirm the payment, as for any payment. Only then can it be paid out. Name the account by its ID, or by its reference and its tenant.`,
+bank asked to confirm the payment, as for any payment. Only then can it be paid out. Name the account by its ID, or by its reference and its tenant.
+A payment that was posted to the wrong account can be assigned once its credit is reversed (ajo review reverse; ajo recalls open and reverse). The
+bank's own record must say success, so this needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 			example: "  ajo events assign 0198c0de-0000-7000-8000-000000000001 --account customer-17 --tenant ops@shop.example \\\n" +
 				`    --reason "ticket 4711: the payer sent a receipt"`,
 			flags: func(cmd *cobra.Command) {
@@ -239,9 +241,13 @@ func destination(ctx context.Context, tools *app.Tools, accountRef, tenantName s
 
 func assignSentence(p payment.Assignment) string {
 	e := p.Event
-	return fmt.Sprintf("Post the payment of NGN %s (fee %s) from %q, sent to %q and refused because %q, to account %q (%s, %s, number %s) of tenant %q. "+
+	what := fmt.Sprintf("refused because %q", e.ErrorMessage)
+	if p.Again {
+		what = fmt.Sprintf("posted, and reversed since (%q)", e.LastError)
+	}
+	return fmt.Sprintf("Post the payment of NGN %s (fee %s) from %q, sent to %q and %s, to account %q (%s, %s, number %s) of tenant %q. "+
 		"NGN %s is credited, the tenant is notified, and the bank is asked to confirm it before it can be paid out.",
-		e.Amount, e.Fee, e.SenderName, paidTo(e), e.ErrorMessage, p.AccountRef, p.AccountType, p.AccountStatus, p.AccountNumber, p.TenantName, e.Amount.Sub(*e.Fee))
+		e.Amount, e.Fee, e.SenderName, paidTo(e), what, p.AccountRef, p.AccountType, p.AccountStatus, p.AccountNumber, p.TenantName, e.Amount.Sub(*e.Fee))
 }
 
 func (t *tool) newRepostCmd() *cobra.Command {

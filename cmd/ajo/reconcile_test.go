@@ -419,6 +419,29 @@ func TestRestoreCommand(t *testing.T) {
 	require.Zero(t, code, out)
 }
 
+// A payment that was posted to the wrong account is posted to another one, once its credit is
+// reversed.
+func TestAssignCommandOfAReversedPayment(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	id := c.takenBack(c.txn)
+	right := c.Account(testenv.Value[uuid.UUID](c.Env, `SELECT tenant_id FROM accounts WHERE id = $1`, c.account), "right")
+	assign := []string{"events", "assign", id.String(), "--account", right.String(), "--reason", "ticket 3", "--yes"}
+	c.unconnected(t, assign...)
+	_, stderr, code := toolRun(t, c.env, assign[:7]...)
+	require.Equal(t, 1, code, "it is asked")
+	require.Contains(t, stderr, `and posted, and reversed since ("the bank says failed"), to account "right"`)
+	out, stderr, code := toolRun(t, c.env, assign...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, out, `The payment is posted to account "right"`)
+	_, stderr, code = toolRun(t, c.env, assign...)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "event is not misdirected")
+	require.Equal(t, "4975.00", testenv.Value[money.Amount](c.Env, `SELECT balance FROM ledger_balances WHERE account_id = $1`, right).String())
+	out, _, code = toolRun(t, c.env, "ledger", "verify")
+	require.Zero(t, code, out)
+}
+
 func TestReportKeepsFormulasOut(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, writeReport(&out, reconcile.Report{Exceptions: []reconcile.Exception{{Kind: reconcile.Unreadable, ProviderTxnRef: "=cmd()", Detail: "a\x1bb"}}}))

@@ -1,7 +1,9 @@
 package payment
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -184,6 +186,7 @@ func (d Destination) find(ctx context.Context, q pg.Querier) (uuid.UUID, error) 
 // Assignment is what [Service.Assign] would do.
 type Assignment struct {
 	Event         InboundEvent
+	Again         bool // it was posted before, and its credit is reversed
 	AccountID     uuid.UUID
 	AccountRef    string
 	AccountNumber string
@@ -200,17 +203,18 @@ func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destinat
 	if err != nil {
 		return Assignment{}, err
 	}
-	if e.Category != CategoryMisdirected {
-		return Assignment{}, ErrNotMisdirected
+	record, err := s.mispostedRecord(ctx, e)
+	if err == nil && record == nil {
+		err = refunding(ctx, s.Pool, eventID)
 	}
-	if err := refunding(ctx, s.Pool, eventID); err != nil {
+	if err != nil {
 		return Assignment{}, err
 	}
 	id, err := to.find(ctx, s.Pool)
 	if err != nil {
 		return Assignment{}, err
 	}
-	a := Assignment{Event: e}
+	a := Assignment{Event: e, Again: record != nil}
 	err = s.Pool.QueryRow(ctx, `
 		SELECT a.id, a.account_ref, a.bank_account_number, a.status, a.type, t.id, t.name
 		FROM accounts a JOIN tenants t ON t.id = a.tenant_id WHERE a.id = $1 AND a.status <> 'provisioning'`, id).
@@ -224,29 +228,33 @@ func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destinat
 // Assign posts a misdirected payment to the account that an operator names, active or expired: as
 // posting does, with a credit, a delivery where there is a URL, and a confirmation that is due
 // soon. The money leaves the suspense account. None of it can be paid out before the bank's record
-// confirms the payment. [ErrEventNotFound]; [ErrNotMisdirected] in any other category, and for all
-// but the first of several simultaneous callers; [ErrRefunding]; account.ErrNotFound, also while
-// the account is being provisioned.
+// confirms the payment. A payment whose credit is reversed, because it was posted to the wrong
+// account, is posted by another event, its replacement: the bank's own record must say success at
+// this moment, with the same sums. [ErrEventNotFound]; [ErrNotMisdirected] in any other category,
+// and for all but the first of several simultaneous callers; [ErrRefunding]; account.ErrNotFound,
+// also while the account is being provisioned; and a refusal that says what the bank's record has.
 func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination, by audit.By) (Posted, error) {
+	if err := by.Check(); err != nil {
+		return Posted{}, err
+	}
+	found, err := s.InboundEvent(ctx, eventID)
+	if err != nil {
+		return Posted{}, err
+	}
+	record, err := s.mispostedRecord(ctx, found)
+	if err != nil {
+		return Posted{}, err
+	}
 	var e *posting
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
 		now := s.Clock.Now()
-		if e, err = lockForPosting(ctx, tx, eventID); err != nil {
-			return err
+		switch e, err = lockForPosting(ctx, tx, eventID); {
+		case errors.Is(err, ErrNotMisdirected) && record != nil: // the lock stays
+			e, err = s.assignMisposted(ctx, tx, now, eventID, to, record)
+		case err == nil:
+			err = s.assignMisdirected(ctx, tx, now, e, to)
 		}
-		if err = refunding(ctx, tx, eventID); err != nil {
-			return err
-		}
-		if err = e.assignTo(ctx, tx, to); err != nil {
-			return err
-		}
-		if err = e.endOneTime(ctx, tx, now); err != nil {
-			return err
-		}
-		if err = s.recordPosted(ctx, tx, now, []*posting{e}); err != nil {
-			return err
-		}
-		if err = s.writeCredits(ctx, tx, now, []*posting{e}, suspended(ledger.Debit, []*posting{e})); err != nil {
+		if err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("events.assign", "event:"+eventID.String(), struct {
@@ -256,7 +264,8 @@ func (s *Service) Assign(ctx context.Context, eventID uuid.UUID, to Destination,
 			ProviderTxnRef      string
 			Alias, AliasNumber  string
 			Why                 string
-		}{e.target.ID, e.target.TenantID, e.target.AccountRef, *e.Amount, *e.Fee, e.TxnRef, e.Alias, e.Number, e.Problem}))
+			Replacement         *uuid.UUID `json:",omitempty"`
+		}{e.target.ID, e.target.TenantID, e.target.AccountRef, *e.Amount, *e.Fee, e.TxnRef, e.Alias, e.Number, cmp.Or(e.Problem, found.LastError), e.other(eventID)}))
 	})
 	if err != nil {
 		return Posted{}, err

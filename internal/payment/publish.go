@@ -19,7 +19,8 @@ var eventTypes = map[ledger.Status]webhook.Type{ledger.Confirmed: webhook.Paymen
 // publishedSQL reads what a payment's event says, but for the payer, who is the statement's: once
 // the payment is confirmed, the one of the bank's own record. It also reads what the account's
 // policy holds the payment for: a held one is confirmed all the same, but nobody should deliver on
-// it. Nor on one that is posted again and not held, since all of it went back before.
+// it. Nor on one that is posted again and not held, since all of it went back before. The event
+// that it replaces is not named to another tenant.
 const publishedSQL = `
 	SELECT e.id, e.account_id, e.amount, e.fee, coalesce((
 		SELECT coalesce(l.record_name, l.sender_name) FROM ledger_entries l
@@ -27,7 +28,8 @@ const publishedSQL = `
 		SELECT CASE h.source WHEN 'policy' THEN 'hold' ELSE 'refund' END FROM ledger_entries l JOIN holds h ON h.entry_id = ANY(ARRAY[l.id])
 		WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL AND h.status = 'open' AND h.source IN ('policy', 'refund')), (
 		SELECT 'refund' FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status = 'confirmed' AND e.replaces IS NOT NULL
-			AND NOT EXISTS (SELECT FROM holds h WHERE h.tenant_id = l.tenant_id AND h.account_id = l.account_id AND h.entry_id = l.id)), '') END, e.replaces
+			AND NOT EXISTS (SELECT FROM holds h WHERE h.tenant_id = l.tenant_id AND h.account_id = l.account_id AND h.entry_id = l.id)), '') END, CASE WHEN e.replaces IS NULL THEN NULL ELSE (
+		SELECT o.id FROM inbound_events o WHERE o.id = ANY(ARRAY[e.replaces]) AND o.tenant_id = e.tenant_id) END
 	FROM ` + eventsNamed + ` ORDER BY e.id`
 
 // publishFindings publishes the events of the findings' moves. For tenants that are subscribed to

@@ -23,9 +23,9 @@ import (
 )
 
 // A payment that is reversed in the ledger can still be genuine: with another sum than its event's
-// (correct), or because the bank's record said failed and now says success (restore). An entry is
-// never changed, so the payment gets another event, the replacement, with a credit of its own. Of
-// all events of one transaction, at most one counts.
+// (correct), because the bank's record said failed and now says success (restore), or on another
+// account (assign). An entry is never changed, so the payment gets another event, the replacement,
+// with a credit of its own. Of all events of one transaction, at most one counts.
 
 // sourceReplacement is the source of replacement events.
 const sourceReplacement = "replacement"
@@ -35,6 +35,7 @@ const sourceReplacement = "replacement"
 const (
 	typeCorrected = "payment_corrected"
 	typeRestored  = "payment_restored"
+	typeAssigned  = "payment_assigned" // maybe of another tenant
 )
 
 // Refusals of a correction and of a restoration.
@@ -402,7 +403,7 @@ var replaceSQL = `
 			currency, alias, alias_number, sender_name, sender_bank, narration, occurred_at, $8, session_id, traceparent, $10, id
 		FROM inbound_events WHERE id = $1 RETURNING ` + pg.Names[eventRow]()
 
-// postReplacement stores a replacement event, and posts it to the same account as posting does: a
+// postReplacement stores a replacement event, and posts it to its account as posting does: a
 // provisional credit, and a delivery if there is a URL, since what was published about the other
 // event is no longer true.
 func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, eventID uuid.UUID, kind string, to Correction, target *account.Target, word any) (*posting, error) {
@@ -416,9 +417,12 @@ func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, 
 	if err != nil {
 		return nil, err
 	}
-	e := &posting{eventRow: row, target: target, replaces: &eventID}
+	e := &posting{eventRow: row, target: target}
+	if err := e.nameReplaced(ctx, tx, eventID); err != nil {
+		return nil, err
+	}
 	e.decided(CategoryPayment, e.Problem)
-	if e.Problem == "" { // not assigned
+	if e.Problem == "" && kind != typeAssigned {
 		e.applyPolicy()
 	}
 	if err := e.endOneTime(ctx, tx, now); err != nil {

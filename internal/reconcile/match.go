@@ -285,9 +285,16 @@ func (r *comparison) compareEntry(t provider.Transaction, e *payment.Entry) {
 	case t.Status != provider.Success && counts:
 		x = ofEntry(e, Contradicts, fmt.Sprintf("the bank says %s, the entry is %s", t.Status, e.Status)).withBank(t)
 	case t.Status == provider.Success && e.Status == ledger.Reversed && d != "":
-		x = ofEntry(e, Contradicts, "the bank says success, the entry is reversed, and "+d+": see ajo review correct").withBank(t)
+		command := "ajo review correct" // it counts the payment on the same account
+		if e.IsElsewhere(t) {
+			command = "ajo events assign"
+		}
+		x = ofEntry(e, Contradicts, "the bank says success, the entry is reversed, and "+d+": see "+command).withBank(t)
 	case t.Status == provider.Success && e.Status == ledger.Reversed:
 		x = ofEntry(e, Contradicts, "the bank says success, the entry is reversed: see ajo review restore").withBank(t)
+		if e.Assigned {
+			x.Detail += ", or ajo events assign if that was the wrong account"
+		}
 		it.exception = &x
 		r.moved = append(r.moved, reversed{*e, it}) // decided when the slice is compared
 		return

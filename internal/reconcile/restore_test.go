@@ -255,6 +255,18 @@ func TestNotRestored(t *testing.T) {
 			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("4000.00") })
 			return id, txn
 		}, "status_contradicts: the bank says success, the entry is reversed, and amount is 4000.00, not 5000.00: see ajo review correct"},
+		"on another account": {func(b *bundle) (uuid.UUID, fakebank.Transaction) {
+			id, txn := b.wronglyReversed()
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.NUBAN = "9990001112" })
+			return id, txn
+		}, "status_contradicts: the bank says success, the entry is reversed, and account number is 9990001112, not OURS: see ajo events assign"},
+		"assigned by an operator": {func(b *bundle) (uuid.UUID, fakebank.Transaction) {
+			id, txn := b.wronglyReversed()
+			b.ExecUnguarded(`UPDATE inbound_events SET error_message = 'no account', alias_number = $2 WHERE id = $1`, id, txn.NUBAN)
+			b.Exec(`INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at, closed_at) VALUES ($1, $2, $3, 'operator', 'reversed', 0, $4, $4)`,
+				id, b.tenant, b.account, b.Clock.Now())
+			return id, txn
+		}, restore + ", or ajo events assign if that was the wrong account"},
 		"only the list says success": {func(b *bundle) (uuid.UUID, fakebank.Transaction) {
 			id, txn := b.wronglyReversed()
 			b.payments, b.svc = b.servicesWith(saysOtherwise{b.client()})
@@ -271,9 +283,10 @@ func TestNotRestored(t *testing.T) {
 			b := setup(t)
 			id, txn := c.reverse(b)
 			require.Equal(t, "reversed", b.credit(id))
+			says := strings.Replace(c.says, "OURS", testenv.Value[string](b.Env, `SELECT bank_account_number FROM accounts WHERE id = $1`, b.account), 1)
 			for range 2 {
 				r := b.lastHour()
-				require.Equal(t, map[string]string{txn.ID: c.says}, said(r))
+				require.Equal(t, map[string]string{txn.ID: says}, said(r))
 			}
 			require.Zero(t, b.replacements(id))
 			balance, _ := b.books()
