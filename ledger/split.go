@@ -90,8 +90,8 @@ func LockSplits(ctx context.Context, tx pg.Tx, payments []uuid.UUID, others ...u
 	return lockNamed(ctx, tx, lockPartiesSQL, payments, others...)
 }
 
-// partsHeldSQL names the accounts of payments, and of the parties of those that were shared out, now
-// or when they were posted before.
+// partsHeldSQL names the accounts of payments, and of the parties of those that were shared out,
+// also when they were posted before.
 const partsHeldSQL = `
 		SELECT account_id FROM ledger_entries e WHERE transaction_group_id = ANY($1)
 		UNION SELECT p.account_id FROM ledger_entries e JOIN split_parts p ON p.entry_id = ANY(payment_entries(e))
