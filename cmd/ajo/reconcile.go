@@ -260,6 +260,10 @@ func printReport(w io.Writer, r reconcile.Report, csv bool) error {
 	}
 	fmt.Fprintln(w)
 	if len(r.Exceptions) == 0 {
+		if f.Comparable && f.Unexplained.Sign() < 0 {
+			fmt.Fprintf(w, "No exceptions, but the wallet has NGN %s less than the books explain.\n", f.Unexplained.Neg())
+			return nil
+		}
 		fmt.Fprintln(w, "Bank and books agree.")
 		return nil
 	}

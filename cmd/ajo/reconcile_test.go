@@ -448,3 +448,13 @@ func TestReportKeepsFormulasOut(t *testing.T) {
 	require.Contains(t, out.String(), "'=cmd()")
 	require.NotContains(t, out.String(), "\x1b")
 }
+
+// A wallet that lacks money is not said to agree with the books because no record differs.
+func TestReportOfAWalletThatLacksMoney(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	r := reconcile.Report{Float: reconcile.Float{Comparable: true, Unexplained: &reconcile.Signed{Amount: money.Must("500.00").Neg()}}}
+	require.NoError(t, printReport(&out, r, false))
+	require.NotContains(t, out.String(), "agree")
+	require.Contains(t, out.String(), "No exceptions, but the wallet has NGN 500.00 less than the books explain.")
+}
