@@ -84,10 +84,14 @@ function change(p, shown) {
     field('dayThreshold', 'For payouts of a day above (₦)', p.dayThreshold, { hint: 'All payouts of a day in Lagos count. Empty: no limit of this kind.' }),
     { name: 'wait', label: 'New beneficiaries wait (hours)', type: 'number', min: 0, max: 720, required: true, value: String(p.beneficiaryWaitHours), hint: 'How long a beneficiary must have been saved before a payout above the first sum may go to it. 0: such payouts may go to any account.' },
   ], 'Save policy', async (v) => {
-    // The whole policy is replaced. The hook is set by the API, perhaps since this page was drawn, and stays while there is a policy.
-    const { hook } = Number(v.approvals) > 0 ? await get('/auth/payout-policy') : {};
+    // The whole policy is replaced, so not one that is not on the page. The hook is set by the API, and stays while there is a policy.
+    const now = await get('/auth/payout-policy');
+    if (['approvals', 'threshold', 'dayThreshold', 'beneficiaryWaitHours'].some((name) => now[name] !== p[name])) {
+      shown(now);
+      return announce('Not saved: the policy has changed since this page showed it, and is shown as it is now.');
+    }
     shown(await post('/auth/payout-policy', {
-      approvals: Number(v.approvals), threshold: v.threshold ? sum(v.threshold) : null, dayThreshold: v.dayThreshold ? sum(v.dayThreshold) : null, hook: hook ?? null, beneficiaryWaitHours: Number(v.wait),
+      approvals: Number(v.approvals), threshold: v.threshold ? sum(v.threshold) : null, dayThreshold: v.dayThreshold ? sum(v.dayThreshold) : null, hook: Number(v.approvals) > 0 ? now.hook : null, beneficiaryWaitHours: Number(v.wait),
     }));
     announce('Policy saved. It applies to payouts from now on.');
   });

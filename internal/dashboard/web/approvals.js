@@ -36,12 +36,17 @@ for (const [look, options] of Object.entries(looks)) {
       const answer = await v.context.request.post('/auth/payout-policy', { data: policy });
       assert.equal(answer.status(), 200, await answer.text());
     };
-    await set({ approvals: 2, threshold: '999.99', hook: world.service.shop.url }); // after the page was drawn
+    await set({ approvals: 2, threshold: '999.99', dayThreshold: '1000000.00', hook: world.service.shop.url }); // after the page was drawn
     await policy.getByLabel('New beneficiaries wait').fill('24');
     await policy.getByRole('button', { name: 'Save policy' }).click();
     await policy.getByText('Payouts above ₦999.99 may go only to beneficiaries that were saved at least 24 hours ago.').waitFor();
     await policy.getByText(world.service.shop.url).waitFor(); // the form does not take it away
-    await set({ approvals: 2, threshold: '999.99' });
+    await set({ approvals: 2, threshold: '999.99' }); // by somebody else, and not written over
+    await policy.getByLabel('New beneficiaries wait').fill('48');
+    await policy.getByRole('button', { name: 'Save policy' }).click();
+    await said(v.page, 'Not saved: the policy has changed since this page showed it, and is shown as it is now.');
+    await policy.getByText('Payouts above ₦999.99 need 2 approvals').waitFor();
+    assert.equal(await policy.getByText('hours ago').count(), 0);
     await looked(v.page, 'policy', look);
 
     const [paid, refused] = [(await tenant.settle('1000.00')).merchantTxRef, (await tenant.settle('1500.00')).merchantTxRef];
