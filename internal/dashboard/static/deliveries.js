@@ -19,6 +19,10 @@ export function archived(before) {
   return ['Deliveries from before ', time(before), ' may be archived: they are not shown here, and support can restore them.'];
 }
 
+// ofOne says that a list which an account's reference narrows is of one account, and of which one, if it has a row.
+export const ofOne = ({ of, rows: [row] }) => of && h('p', { class: 'dim' }, 'Of one account', row && [', ', h('a', { href: to`/accounts/${row.accountId}` }, row.accountRef)],
+  '. A reference that several accounts have names the open or the newest one: enter the ID of another.');
+
 // standing is a delivery's status; an event that goes to no URL is in the log, and was delivered to nobody.
 const standing = (d) => badge(d.callbackUrl ? d.status : 'logged');
 
@@ -34,10 +38,13 @@ export function deliveries(_, query, session) {
       { name: 'Attempts', number: true, value: (d) => grouped(d.attemptCount) },
       { name: 'Created', value: (d) => time(d.createdAt) },
     ],
-    fetchPage: (range) => read('/auth/deliveries', 'deliveries', { ...query, ...range }),
-    above: ({ archivedBefore }) => archivedBefore && h('p', { class: 'dim' }, archived(archivedBefore)),
-    none: ({ archivedBefore }) => (archivedBefore ? empty('No deliveries match.', ...archived(archivedBefore)) : Object.values(query).some(Boolean) ? empty('No deliveries match.')
-      : empty('No deliveries yet.', 'Deliveries start with the first payment after you set a ', h('a', { href: '#/settings' }, 'webhook URL'), '.')),
+    fetchPage: async (range) => {
+      const of = query.accountRef;
+      return { ...await read('/auth/deliveries', 'deliveries', { ...query, ...range }), of };
+    },
+    above: (data) => (data.of || data.archivedBefore) && h('div', { class: 'stack' }, data.archivedBefore && h('p', { class: 'dim' }, archived(data.archivedBefore)), ofOne(data)),
+    none: (data) => [data.archivedBefore ? empty('No deliveries match.', ...archived(data.archivedBefore)) : Object.values(query).some(Boolean) ? empty('No deliveries match.')
+      : empty('No deliveries yet.', 'Deliveries start with the first payment after you set a ', h('a', { href: '#/settings' }, 'webhook URL'), '.'), ofOne(data)],
   });
   const form = filters([
     { name: 'accountRef', label: 'Account', type: 'search', placeholder: 'Full reference' },

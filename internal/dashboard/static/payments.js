@@ -1,7 +1,7 @@
 // Payments: what was received on all accounts, and what happened to each.
 
 import { get, queryText, segment } from './api.js';
-import { archived } from './deliveries.js';
+import { archived, ofOne } from './deliveries.js';
 import { h } from './dom.js';
 import { grouped, naira, plural, words } from './format.js';
 import { gone, refundButton } from './refund.js';
@@ -32,13 +32,14 @@ export function payments(_, query) {
     return found.reload();
   };
   const found = list({
-    caption: 'Payments', noun: 'payment', columns: paymentColumns, sorted: sorting(() => query, () => form, change), above: ({ sums }) => sumsOf(sums),
+    caption: 'Payments', noun: 'payment', columns: paymentColumns, sorted: sorting(() => query, () => form, change), above: (data) => (data.of ? h('div', { class: 'stack' }, ofOne(data), sumsOf(data.sums)) : sumsOf(data.sums)),
     fetchPage: async ({ total, ...range }) => {
+      const of = query.accountRef;
       const { payments: rows, pagination, sums } = await get('/auth/payments', { ...asked(query), ...sortedBy(query), ...range, sums: total });
-      return { rows, pagination: { ...pagination, total: sums }, sums };
+      return { rows, pagination: { ...pagination, total: sums }, sums, of };
     },
-    none: () => (Object.entries(query).some(([name, v]) => v && name !== 'sort') ? empty('No payments match.', 'Choose other dates, or clear the filters.')
-      : empty('No payments yet.', 'Payments to your ', h('a', { href: '#/accounts' }, 'accounts'), ' appear here within moments.')),
+    none: (data) => [Object.entries(query).some(([name, v]) => v && name !== 'sort') ? empty('No payments match.', 'Choose other dates, or clear the filters.')
+      : empty('No payments yet.', 'Payments to your ', h('a', { href: '#/accounts' }, 'accounts'), ' appear here within moments.'), ofOne(data)],
   });
   const csv = h('a', { class: 'button', onclick: exported }, 'CSV');
   const link = () => { csv.href = '/auth/payments.csv' + queryText(asked(query)); };

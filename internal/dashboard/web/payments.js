@@ -210,3 +210,29 @@ test('a payment that is reversed as it counts with another sum says where to loo
   await page.getByRole('row', { name: 'Received' }).getByText('In place of one with the same bank’s reference, which was reversed').waitFor();
   await v.close();
 });
+
+test('a list that a reference narrows says that it is of one account, as several may have the reference', async () => {
+  const tenant = await newTenant();
+  await tenant.listen();
+  const first = await open(tenant, 'order-1', 'Ada Obi', { mode: 'onetime', expectedAmount: 7500.5 });
+  await pay(first.BankAccountNumber, '7500.50', { sender: 'Tunde Bello' });
+  await entry(tenant, first.ID, 'the payment to be confirmed', (e) => e.Status === 'confirmed');
+  await open(tenant, 'order-1', 'Ada Obi', { mode: 'onetime', expectedAmount: 100 });
+  const v = await visitAs(tenant);
+  const { page } = v;
+  const only = page.getByText('A reference that several accounts have names the open or the newest one: enter the ID of another.');
+  for (const [list, nothing, row] of [['payments', 'No payments match.', 'Tunde Bello'], ['deliveries', 'No deliveries match.', 'payment.received']]) {
+    await go(page, `/${list}?accountRef=order-1`); // the second one's, which was not paid
+    await page.getByText(nothing).waitFor();
+    await only.waitFor();
+    await go(page, `/${list}?accountRef=${first.ID}`);
+    await page.getByRole('row', { name: row }).waitFor();
+    await only.waitFor();
+    assert.equal(await only.getByRole('link').getAttribute('href'), '#/accounts/' + first.ID);
+    await accessible(page, `${list} of one account`);
+    await page.getByLabel('Account', { exact: true }).fill(''); // the same rows
+    await only.waitFor({ state: 'detached' });
+    await page.getByRole('row', { name: row }).waitFor();
+  }
+  await v.close();
+});
