@@ -45,6 +45,7 @@ type listing[T any] struct {
 	row   func(T) []field // the columns
 	// what is older than this may be archived, and so was not read; nil: nothing is
 	archivedBefore func() *time.Time
+	note           func(items []T) string // what must be known of these rows; nil or "": nothing
 }
 
 // list is how every list is printed as JSON.
@@ -52,6 +53,7 @@ type list[T any] struct {
 	Items          []T        `json:"items"`
 	Pagination     page.Info  `json:"pagination"`
 	ArchivedBefore *time.Time `json:"archivedBefore,omitempty"` // what is older may be archived, and in no list
+	Note           string     `json:"note,omitempty"`
 }
 
 // newListCmd makes a list: a page as JSON, or as a table with the cursor of the next page below.
@@ -77,10 +79,14 @@ func newListCmd[T any](t *tool, l listing[T]) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			var note string
+			if l.note != nil {
+				note = l.note(items)
+			}
 			out := cmd.OutOrStdout()
 			switch {
 			case asJSON:
-				shown := list[T]{Items: append([]T{}, items...), Pagination: info} // [] of none
+				shown := list[T]{Items: append([]T{}, items...), Pagination: info, Note: note} // [] of none
 				if l.archivedBefore != nil {
 					shown.ArchivedBefore = l.archivedBefore()
 				}
@@ -89,8 +95,14 @@ func newListCmd[T any](t *tool, l listing[T]) *cobra.Command {
 				fmt.Fprintln(out, "none")
 				return nil
 			}
-			if err := printTable(out, items, l.row); err != nil || info.NextCursor == nil {
+			if err := printTable(out, items, l.row); err != nil {
 				return err
+			}
+			if note != "" {
+				fmt.Fprintln(out, note)
+			}
+			if info.NextCursor == nil {
+				return nil
 			}
 			fmt.Fprintf(out, "more with --after %s\n", *info.NextCursor)
 			return nil

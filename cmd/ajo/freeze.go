@@ -147,6 +147,12 @@ lets them go on.`,
 			now = tools.Now()
 			return tools.Freezes.List(ctx, freeze.Status(status), r)
 		},
+		note: func(list []freeze.Freeze) string {
+			if !freeze.LacksSuspended(list) {
+				return ""
+			}
+			return fmt.Sprintf("%d suspended tenants are listed, and more may be: ajo tenant list --status suspended", freeze.MaxSuspended)
+		},
 		row: func(f freeze.Freeze) []field {
 			stops := f.Target()
 			if f.Requests {

@@ -66,12 +66,26 @@ func TestFreezeCommands(t *testing.T) {
 	for _, want := range []string{"suspension:" + o.tenant.String(), "standing", "a fraud report"} {
 		require.Contains(t, table, want)
 	}
+	require.NotContains(t, table, "more may be")
 	require.NotContains(t, o.good("freeze", "list", "--status", "ended"), "suspension")
 	o.good("tenant", "activate", o.tenant.String(), "--yes", "--reason", "it was none")
 	require.Equal(t, "none\n", o.good("freeze", "list", "--status", "standing"))
 	_, _, err = o.run("freeze", "list", "--status", "x")
 	require.ErrorIs(t, err, freeze.ErrStatus)
 	o.booksAgree()
+}
+
+// A list of what is stopped that may lack suspended tenants says so.
+func TestFreezesOfManySuspendedTenants(t *testing.T) {
+	o := setup(t)
+	for range freeze.MaxSuspended {
+		o.Tenant()
+	}
+	o.Exec(`UPDATE tenants SET status = 'suspended'`)
+	more := "100 suspended tenants are listed, and more may be: ajo tenant list --status suspended"
+	require.Contains(t, o.good("freeze", "list", "--status", "standing"), more+"\n")
+	require.Equal(t, more, decode[list[freeze.Freeze]](o, "freeze", "list").Note)
+	require.NotContains(t, o.good("freeze", "list", "--status", "ended"), more)
 }
 
 // An operator's machine whose clock is an hour behind Postgres' neither ends a freeze early nor

@@ -15,6 +15,8 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/config"
 	"ajo/internal/freeze"
+	"ajo/internal/page"
+	"ajo/internal/pg"
 	"ajo/internal/secret"
 	"ajo/internal/tenant"
 	"ajo/internal/testenv"
@@ -79,13 +81,27 @@ func TestOpsShowWhatIsStopped(t *testing.T) {
 	_, err = tenants.Suspend(t.Context(), suspended, audit.By{Actor: "cli:ada", Reason: "a fraud report"})
 	require.NoError(t, err)
 	_, body = get("p")
-	for _, part := range []string{"suspension:" + suspended.String(), "a fraud report", "ajo tenant activate " + suspended.String(), "payouts:all"} {
+	for _, part := range []string{"suspension:" + suspended.String(), "a fraud report", "it is activated", "ajo tenant activate " + suspended.String(), "payouts:all"} {
 		require.Contains(t, body, part)
 	}
 	_, err = tenants.Activate(t.Context(), suspended, audit.By{Actor: "cli:ada", Reason: "it was none"})
 	require.NoError(t, err)
 	_, body = get("p")
 	require.NotContains(t, body, suspended.String())
+
+	require.NotContains(t, body, "There may be more")
+	const some = `INSERT INTO freezes (id, scope, subject, tenant_id, requests, reason, actor, created_at, lifted_at)
+		SELECT overlay(gen_random_uuid()::text PLACING $2 FROM 1 FOR 1)::uuid, 'tenant', $1::uuid, $1::uuid, false, 'one of many', 'cli:ada', now(), $3
+		FROM generate_series(1, $4)`
+	e.Exec(some, frozen, "e", nil, page.Max)
+	_, body = get("p")
+	require.Contains(t, body, "one of many")
+	require.NotContains(t, body, "payouts:all")
+	require.Contains(t, body, "There may be more", "a page has 100 freezes")
+	e.Exec(some, frozen, "f", time.Now(), pg.ScanLimit)
+	_, body = get("p")
+	require.NotContains(t, body, "Nothing is stopped", "a page reads 10,000 freezes")
+	require.Contains(t, body, "There may be more")
 
 	status, body = start("postgres://127.0.0.1:1/none")("p")
 	require.Equal(t, 503, status)

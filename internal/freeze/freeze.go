@@ -169,8 +169,13 @@ func (s *Service) Find(ctx context.Context, id uuid.UUID) (Freeze, error) {
 	return pg.One(ctx, s.Pool, pgx.RowToStructByPos[Freeze], ErrNotFound, `SELECT `+columns+` FROM freezes WHERE id = $1`, id)
 }
 
-// maxSuspended is how many suspended tenants a list has.
-const maxSuspended = 100
+// MaxSuspended is how many suspended tenants a list has.
+const MaxSuspended = 100
+
+// LacksSuspended reports whether a list may lack suspended tenants: it has as many as fit.
+func LacksSuspended(list []Freeze) bool {
+	return len(list) >= MaxSuspended && list[MaxSuspended-1].Scope == Suspension
+}
 
 // suspendedSQL has who suspended a tenant, and why, from the audit log, which keeps it for a year.
 const suspendedSQL = `
@@ -190,7 +195,7 @@ func (s *Service) List(ctx context.Context, status Status, r page.Request) ([]Fr
 	var suspended []Freeze
 	if r.After == "" && status != Ended {
 		var err error
-		if suspended, err = pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Freeze], suspendedSQL, maxSuspended); err != nil {
+		if suspended, err = pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Freeze], suspendedSQL, MaxSuspended); err != nil {
 			return nil, page.Info{}, err
 		}
 	}

@@ -19,11 +19,11 @@ const archived = (before) => ['Those from before ', time(before), ' may be archi
 export function listOf(command, { query = {}, none = 'There is none.', whole = false, ...more }) {
   return list({
     ...more,
-    above: ({ archivedBefore }) => archivedBefore && h('p', { class: 'dim' }, archived(archivedBefore)),
+    above: ({ archivedBefore, note }) => (archivedBefore || note) && h('p', { class: 'dim' }, archivedBefore && archived(archivedBefore), note),
     none: ({ archivedBefore }) => empty(none, ...(archivedBefore ? archived(archivedBefore) : [])),
     fetchPage: async ({ after, limit }) => {
-      const { items, pagination, archivedBefore } = await reads(command, whole ? query : { ...query, after, limit });
-      return { rows: items, pagination, archivedBefore };
+      const { items, pagination, archivedBefore, note } = await reads(command, whole ? query : { ...query, after, limit });
+      return { rows: items, pagination, archivedBefore, note };
     },
   });
 }

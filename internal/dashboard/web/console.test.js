@@ -238,6 +238,12 @@ test('a suspended tenant stands among the freezes, and its row leads to what end
   const row = page.getByRole('row', { name: 'a fraud report' });
   await row.getByText('it is activated').waitFor();
   assert.equal(await row.getByRole('button').count(), 0, 'there is no freeze to lift');
+  await page.route('**/console/api/read/freeze-list?*', async (route) => { // as of 100 tenants
+    const response = await route.fetch();
+    return route.fulfill({ response, json: { ...await response.json(), note: 'more may be' } });
+  }, { times: 1 });
+  await page.getByRole('button', { name: 'Refresh' }).click();
+  await page.getByText('more may be', { exact: true }).waitFor();
   await row.getByRole('link', { name: 'See the tenant' }).click();
   await page.getByRole('heading', { name: 'Kano Leather' }).waitFor();
   await decided(page, 'Activate');
