@@ -52,7 +52,7 @@ func (t *tool) newLimitsShowCmd() *cobra.Command {
 				field{"name", s.Tenant.Name},
 				field{"day", s.Standing.Day},
 				field{"payouts today", p.Today.String()},
-				field{"left today", limitText(p.Left)},
+				field{"left today", leftText(p.Left)},
 			)
 			if err != nil || len(s.Sets) == 0 {
 				return err
@@ -83,6 +83,14 @@ func (t *tool) newLimitsShowCmd() *cobra.Command {
 func limitText(a *money.Amount) string {
 	if a == nil {
 		return noLimit
+	}
+	return a.String()
+}
+
+// leftText is what a limit leaves. Where there is none, "none" would mean that nothing is left.
+func leftText(a *money.Amount) string {
+	if a == nil {
+		return "no limit"
 	}
 	return a.String()
 }

@@ -13,6 +13,7 @@ func TestLimitsCommands(t *testing.T) {
 	o := setup(t)
 	id := o.tenant.String()
 	require.Contains(t, o.good("tenant", "limits", "show", id), "payouts today")
+	require.Regexp(t, `left today +no limit`, o.good("tenant", "limits", "show", id), "not \"none\", which would be nothing")
 	out, said, err := o.run("tenant", "limits", "set", id, "--max-transfer", "500", "--max-tenant-day", "2000.50", "--yes", "--reason", "contract 12")
 	require.NoError(t, err)
 	require.Contains(t, said, "from now on: per settlement 500.00, per account and day none, per day in all 2000.50.")

@@ -19,14 +19,14 @@ export function tenants(_, query) {
 
 const most = (name, label) => ({ name, label, pattern: 'none|[0-9]+([.][0-9]{1,2})?', hint: 'In naira, or none; empty: as it is' });
 const from = { name: 'from', label: 'From', type: 'date', hint: 'A day in Lagos; empty: now' };
-const limit = (text) => (text === null || text === undefined ? dim('none') : sum(text));
+const limit = (text, none = 'none') => (text === null || text === undefined ? dim(none) : sum(text));
 
 export function tenant({ id }, _, session) {
   const part = (title, command, render) => {
     const r = region(() => reads(command, { tenant: id }), render, { rows: 2 });
     return { box: card(title, r.box), reload: r.reload };
   };
-  const limits = part('Limits', 'tenant limits show', (s) => [facts([['Payouts today', sum(s.Standing.payouts.today)], ['Left today', limit(s.Standing.payouts.left)]]),
+  const limits = part('Limits', 'tenant limits show', (s) => [facts([['Payouts today', sum(s.Standing.payouts.today)], ['Left today', limit(s.Standing.payouts.left, 'no limit')]]),
     s.Sets?.length ? h('div', { class: 'table' }, table('Limits', [
       { name: 'Of', head: true, value: (x) => (x.Tier ? `Tier ${x.Tier.tier}` : 'Payouts') }, { name: 'From', value: (x) => time(x.StartsAt) },
       { name: 'One', number: true, value: (x) => limit(x.Tier ? x.Tier.maxDeposit : x.maxTransfer) }, { name: 'Account and day', number: true, value: (x) => limit(x.Tier ? x.Tier.maxDay : x.maxAccountDay) },

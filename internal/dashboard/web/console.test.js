@@ -263,6 +263,7 @@ test('a tenant is found by name, suspended and activated', async () => {
   await decided(page, 'Suspend');
   await decided(page, 'Activate');
   await page.getByRole('button', { name: 'Suspend…' }).waitFor();
+  await page.getByRole('region', { name: 'Limits' }).getByText('no limit', { exact: true }).waitFor(); // "none" would be nothing
   await decided(page, 'Limit payouts', (d) => d.getByLabel('One payout').fill('500.00'));
   await page.getByRole('region', { name: 'Limits' }).getByText('₦500.00').waitFor();
   await decided(page, 'Approval of payouts', async (d) => {
