@@ -493,6 +493,7 @@ test('a working day: misdirected, KYC, a stopped payout, a dead letter, a recall
   await go(page, '/kyc');
   await page.getByRole('link', { name: 'Ada Obi' }).click();
   await page.getByRole('button', { name: 'Approve…' }).waitFor();
+  await page.locator('dl').getByText('Others approved with this NIN', { exact: true }).waitFor();
   await decided(page, 'Approve');
   await page.locator('dl').getByText('Approved', { exact: true }).waitFor();
 
