@@ -50,7 +50,7 @@ export function tenant({ id }, _, session) {
         ['Webhook', t.WebhookURL], ['Signed', t.WebhookSecret ? 'yes' : 'no'], ['Since', time(t.CreatedAt)], ['ID', code(t.ID)],
         ['See', h('span', null, h('a', { href: '#/transfers?tenant=' + t.ID }, 'payouts'), ', ', h('a', { href: '#/deliveries?tenant=' + t.ID }, 'webhooks'), ', ', h('a', { href: '#/prices?tenant=' + t.ID }, 'prices'), ', ', h('a', { href: '#/audit?target=tenant:' + t.ID }, 'audit'))],
       ]), h('div', { class: 'actions' },
-        t.Status === 'active' ? act('tenant suspend', 'Suspend', { kind: 'danger', text: 'Its keys and sessions are refused, and its payouts wait.' }) : act('tenant activate', 'Activate', { danger: false, text: 'Its keys work again, and its payouts go on.' }),
+        t.Status === 'active' ? act('tenant suspend', 'Suspend', { kind: 'danger', text: 'Its keys and sessions are refused, and its payouts wait.' }) : act('tenant activate', 'Activate', { danger: false, text: t.Status === 'closed' ? 'It is opened again, without its keys and accounts.' : 'Its keys work again, and its payouts go on.' }),
         act('freeze tenant', 'Stop payouts', { kind: 'danger', text: 'Its payouts wait; keys and sessions keep working.' }),
         act('tenant end-sessions', 'End sessions', { text: 'Everyone who is logged in must log in again.', fields: [{ name: 'member', label: 'Only of', type: 'email', hint: 'E-mail of one member; empty: of all' }] }),
         act('tenant rotate-secret', 'New signing secret', { text: 'The old one also signs for a day.' }),

@@ -562,3 +562,17 @@ test('a working day: misdirected, KYC, a stopped payout, a dead letter, a recall
   }
   await v.close();
 });
+
+test('a closed tenant is not said to get its keys back', async () => {
+  const t = await newTenant('Owo Timber');
+  await world.service.tool('tenant', 'close', t.email, '--yes', '--reason', 'the contract has ended');
+  const v = await desk('sade');
+  const { page } = v;
+  await go(page, '/tenants?status=closed');
+  await page.getByRole('link', { name: 'Owo Timber' }).click();
+  await page.getByRole('button', { name: 'Activate…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Activate', exact: true });
+  await dialog.getByText('It is opened again, without its keys and accounts.').waitFor();
+  assert.equal(await dialog.getByText('keys work again').count(), 0);
+  await v.close();
+});
