@@ -196,7 +196,7 @@ func (t *tool) newFreezeLiftCmd() *cobra.Command {
 				return plan{}, freeze.ErrEnded
 			}
 			return plan{
-				will:     fmt.Sprintf("Lift the freeze of %s that %s began at %s: %s. Its payouts go on at once.", f.Target(), f.Actor, stamp(&f.CreatedAt), f.Reason),
+				will:     fmt.Sprintf("Lift the freeze of %s that %s began at %s: %s. Its payouts go on at once, unless another freeze or a suspension stops them too.", f.Target(), f.Actor, stamp(&f.CreatedAt), f.Reason),
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
 					f, err := tools.Freezes.Lift(ctx, id, by)

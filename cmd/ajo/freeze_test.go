@@ -41,7 +41,10 @@ func TestFreezeCommands(t *testing.T) {
 		require.Contains(t, table, want)
 	}
 	for _, f := range list.Items {
-		require.Equal(t, "The freeze is lifted.\n", o.good("freeze", "lift", f.ID.String(), "--yes", "--reason", "all is well"))
+		out, said, err := o.run("freeze", "lift", f.ID.String(), "--yes", "--reason", "all is well")
+		require.NoError(t, err)
+		require.Equal(t, "The freeze is lifted.\n", out)
+		require.Contains(t, said, "Its payouts go on at once, unless another freeze or a suspension stops them too.")
 	}
 	o.lastAudit("freeze.lift", "account:"+o.account.String(), "all is well")
 	require.Equal(t, "none\n", o.good("freeze", "list", "--status", "standing"))
