@@ -372,9 +372,13 @@ func TestEndingATransferByHand(t *testing.T) {
 	require.Equal(t, "none\n", o.good("transfers", "list", "--differing"))
 	require.Contains(t, o.good("transfers", "show", ref), "NGN 1000.00")
 	require.Contains(t, o.good("transfers", "list"), "1000.00 of 1250.00")
-	_, _, err = o.run(append(resolve, "--not-paid")...)
+	_, said, err = o.run(append(resolve, "--not-paid")...)
 	require.NoError(t, err)
+	require.Contains(t, said, "as not paid: NGN 1000.00 of 1250.00 from account", "what comes back is what left")
 	require.Contains(t, o.good("transfers", "show", ref), "the bank did not pay the transfer")
+	_, said, err = o.run("transfers", "resolve", ref, "--paid", "--reason", "the bank's letter")
+	require.ErrorIs(t, err, errUnasked)
+	require.Contains(t, said, "as paid: NGN 1250.00 from account", "it would be debited whole")
 	o.booksAgree()
 
 	// The bank is asked about it again by the roles' own schedule.

@@ -271,13 +271,17 @@ _CLIENT_ID and _CLIENT_SECRET are set.`,
 			}
 			to.Amount, as = &sum, "paid with NGN "+sum.String()
 		}
+		sum := d.Amount.String()
+		if d.Status == transfer.Success { // what left comes back
+			sum = whatLeft(d.Record)
+		}
 		difference := "The bank's record does not differ from the books."
 		if d.Difference != "" {
 			difference = title(d.Difference) + "."
 		}
 		return plan{
 			will: fmt.Sprintf("Book transfer %s as %s: NGN %s from account %q of tenant %q to %s/%s, %s, %d attempts. %s",
-				d.MerchantTxRef, as, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.Status, d.AttemptCount, difference),
+				d.MerchantTxRef, as, sum, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.Status, d.AttemptCount, difference),
 			do: func(by audit.By) (result, error) {
 				r, err := tools.Transfers.Resolve(ctx, d.MerchantTxRef, to, by)
 				return ended(r, d), err
