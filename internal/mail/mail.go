@@ -70,6 +70,17 @@ func oneLine(s string) bool {
 	})
 }
 
+// straight is a text without the characters that turn the direction of what follows: behind the
+// name of a tenant or a key that ends in one, the rest of the line would be read backwards.
+func straight(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 {
+			return -1
+		}
+		return r
+	}, s)
+}
+
 // compose makes the e-mail, dated now.
 func compose(m Message, from *mail.Address, now time.Time) (*gomail.Msg, error) {
 	to, err := parseAddress(m.To)
@@ -89,6 +100,6 @@ func compose(m Message, from *mail.Address, now time.Time) (*gomail.Msg, error) 
 	_, domain, _ := strings.Cut(from.Address, "@") // not the machine's own name, which is private
 	msg.SetMessageIDWithValue(rand.Text() + "@" + domain)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
-	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
+	msg.SetBodyString(gomail.TypeTextPlain, straight(m.Text))
 	return msg, nil
 }

@@ -188,3 +188,18 @@ func FuzzCompose(f *testing.F) {
 		require.Len(t, list, 1)
 	})
 }
+
+// A name that somebody else has chosen does not turn the direction of what follows it.
+func TestTextKeepsItsDirection(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, folder(t, dir).Send(t.Context(), Message{To: "a@b.example", Subject: "s", Text: "\u2067Ada\u202E invites you, with the role viewer.\n"}))
+	files, err := filepath.Glob(filepath.Join(dir, "*.eml"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	file, err := os.Open(files[0])
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	_, body := read(t, file)
+	require.Equal(t, "Ada invites you, with the role viewer.\n", body)
+}
