@@ -13,7 +13,7 @@ const state = (t) => (t.awaiting === 'approval' ? 'awaiting_approval' : t.status
 
 const meaning = {
   awaiting_approval: 'It is debited, and nothing is sent to the bank until enough members have approved it.',
-  pending: 'Queued. It is submitted once confirmed funds cover it.',
+  pending: 'Queued. It is submitted once confirmed funds cover it, unless payouts are stopped.',
   processing: 'Submitted to the bank. We ask the bank until the outcome is known.',
   success: 'Paid.',
   failed: 'Not paid. The money is back in the account.',

@@ -88,3 +88,17 @@ test('the overview counts payments under review in plain words', async () => {
   await settled(page);
   await v.close();
 });
+
+test('a payout that waits while payouts are stopped is not said to leave as soon as it is covered', async () => {
+  const { service } = world;
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi');
+  await pay(account.BankAccountNumber, '5000.00');
+  await entry(tenant, 'customer-1', 'the payment to be confirmed', (e) => e.Status === 'confirmed');
+  await service.tool('freeze', 'tenant', tenant.email, '--yes', '--reason', 'a test');
+  const { merchantTxRef } = await tenant.call('POST', '/v1/accounts/customer-1/settle', { amount: '1000.00', bankCode: '058', accountNumber: '0123456789', narration: 'Rent' });
+  const v = await visitAs(tenant);
+  await go(v.page, '/transfers/' + merchantTxRef);
+  await v.page.getByText('It is submitted once confirmed funds cover it, unless payouts are stopped.').waitFor();
+  await v.close();
+});
