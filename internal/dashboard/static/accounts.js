@@ -164,6 +164,7 @@ function past(history) {
 
 function statement(path, query) {
   const totals = h('div');
+  let turn = 0;
   const found = list({
     caption: 'Statement lines', noun: 'line',
     columns: [
@@ -176,8 +177,9 @@ function statement(path, query) {
       { name: 'Balance after', number: true, value: (l) => amount(l.runningBalance) },
     ],
     fetchPage: async (range) => {
+      const mine = ++turn;
       const s = await get(path + '/statement', { ...query, ...range, order: query.order || 'desc' });
-      totals.replaceChildren(facts([
+      if (mine === turn) totals.replaceChildren(facts([ // an answer that comes late shows no older sums
         ['Money in, all time', amount(s.totalCredits)], ['Money out, all time', amount(s.totalDebits)], ['Balance', amount(s.closingBalance)],
       ]));
       return { rows: s.lines, pagination: s.pagination };

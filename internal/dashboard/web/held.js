@@ -102,3 +102,30 @@ test('a payout that waits while payouts are stopped is not said to leave as soon
   await v.page.getByText('It is submitted once confirmed funds cover it, unless payouts are stopped.').waitFor();
   await v.close();
 });
+
+test('an answer that comes late does not put older sums over newer ones', async () => {
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi');
+  const v = await visitAs(tenant);
+  const { page } = v;
+  await go(page, '/accounts/' + account.ID);
+  const statement = page.getByRole('region', { name: 'Statement' });
+  let answer;
+  const late = new Promise((done) => { answer = done; });
+  await page.route('**/statement?*', async (route) => {
+    const response = await route.fetch();
+    await late;
+    await route.fulfill({ response });
+  }, { times: 1 });
+  const [asked] = await Promise.all([page.waitForRequest('**/statement?*'), page.getByRole('button', { name: 'Refresh' }).click()]);
+  await pay(account.BankAccountNumber, '5000.00');
+  const paid = await entry(tenant, 'customer-1', 'the payment', (e) => e.Direction === 'credit');
+  await page.getByLabel('Direction').selectOption('credit');
+  const sum = statement.locator('dl').getByText('₦' + Number(paid.Amount).toLocaleString('en', { minimumFractionDigits: 2 })).first();
+  await sum.waitFor();
+  answer();
+  await (await asked.response()).finished();
+  await page.getByText('Refreshed.').waitFor();
+  assert.equal(await sum.count(), 1);
+  await v.close();
+});
