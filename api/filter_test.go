@@ -85,6 +85,10 @@ func TestTransfersAndReviewsAreFound(t *testing.T) {
 			require.ElementsMatch(t, want, w.read(key, path+query).names("transfers", "merchantTxRef"), query)
 		}
 	}
+	w.Exec(`UPDATE transfers SET paid_amount = 400, debit_group = gen_random_uuid() WHERE merchant_tx_ref = $1`, ref)
+	for amount, want := range map[string][]string{"1000": {ref}, "400.00": {ref}, "4000": {}} {
+		require.ElementsMatch(t, want, w.read(key, "/v1/transfers?amount="+amount).names("transfers", "merchantTxRef"), amount)
+	}
 	w.do("GET", "/auth/transfers?search="+strings.Repeat("a", 101), "", m.withSession()...).refused(400, "search must be valid UTF-8 without NUL, at most 100 characters")
 
 	w.do("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Bola Ade"}`, key...).ok(201, nil)

@@ -32,8 +32,8 @@ func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, merchantTxRef str
 type Filter struct {
 	AccountRef string // as in a path
 	Status     Status
-	Awaiting   string // "approval": only those that wait for it
-	Amount     *money.Amount
+	Awaiting   string        // "approval": only those that wait for it
+	Amount     *money.Amount // ordered, or left in its place
 	// a part of the transfer's reference, of the account's reference, or of the number or the name
 	// that it goes to, in any case
 	Search string
@@ -102,7 +102,7 @@ const (
 			AND (@status = '' OR t.status = @status) AND (@status NOT IN ('failed', 'refunded') OR t.unpaid)
 			AND (@search = '' OR strpos(lower(t.merchant_tx_ref), lower(@search)) > 0 OR strpos(lower(a.account_ref), lower(@search)) > 0
 				OR strpos(t.account_number, @search) > 0 OR strpos(lower(t.account_name), lower(@search)) > 0)
-			AND (@amount::numeric IS NULL OR t.amount = @amount)
+			AND (@amount::numeric IS NULL OR t.amount = @amount OR t.paid_amount = @amount)
 			AND (NOT @awaiting OR ` + awaitsApproval + `)`
 )
 

@@ -295,6 +295,11 @@ test('a transfer says where it went, what the bank took, and why it failed', asy
   const row = v.page.getByRole('row', { name: paid.merchantTxRef });
   await row.getByText('₦400.00', { exact: true }).waitFor();
   await row.getByText('of ₦1,000.00', { exact: true }).waitFor();
+  for (const sum of ['400', '1,000']) { // what left, as the list shows it, and what was ordered
+    await v.page.getByRole('textbox', { name: 'Amount' }).fill(sum);
+    await v.page.getByText('1 transfer', { exact: true }).waitFor();
+    await row.waitFor();
+  }
   await go(v.page, '/accounts/' + account.ID);
   const lines = v.page.getByRole('region', { name: 'Statement' }).locator('tbody tr');
   await lines.filter({ hasText: 'Split · Split of payment' }).waitFor();
