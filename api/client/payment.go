@@ -115,6 +115,10 @@ type PaymentTimeline struct {
 	Timeline  []PaymentStep `json:"timeline"`
 	// what a limit or the account's policy holds of it; nil: nothing
 	Held *Hold `json:"held"`
+	// what was refunded of it, and what is being refunded, also by refunds beyond the newest 100,
+	// which the timeline lacks
+	Refunded      string `json:"refunded"`
+	BeingRefunded string `json:"beingRefunded"`
 	// older deliveries may be in the archive: the timeline lacks their steps; nil: it has all
 	ArchivedBefore *time.Time `json:"archivedBefore"`
 }

@@ -102,7 +102,8 @@ type Timeline struct {
 	ArchivedBefore *time.Time `json:"archivedBefore"`
 	// what was refunded of it, and what is being refunded, including refunds that the timeline has
 	// no room for
-	Refunded, BeingRefunded money.Amount `json:"-"`
+	Refunded      money.Amount `json:"refunded"`
+	BeingRefunded money.Amount `json:"beingRefunded"`
 }
 
 // Recalled reports whether the bank is asked whether it took the payment back.

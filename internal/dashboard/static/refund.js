@@ -8,9 +8,7 @@ import { to } from './route.js';
 import { announce, button } from './ui.js';
 
 // left is what can still be refunded of a payment, in kobo: refunds that failed or came back do not count.
-function left(p) {
-  return p.timeline.filter((s) => s.step === 'refunded' && !['failed', 'refunded'].includes(s.outcome)).reduce((rest, s) => rest - kobo(s.amount), kobo(p.amount));
-}
+const left = (p) => kobo(p.amount) - kobo(p.refunded) - kobo(p.beingRefunded);
 
 // text is an amount in kobo as the API writes it.
 const text = (k) => `${k / 100n}.${String(k % 100n).padStart(2, '0')}`;

@@ -48,6 +48,17 @@ for (const [look, options] of Object.entries(looks)) {
     await page.getByText(/^Confirmed[.] ₦1,500[.]50 of ₦4,[0-9]{3}[.][0-9]{2} went back to its sender, or is on its way there[.]$/).waitFor();
     await page.getByRole('button', { name: 'Refund…' }).click();
     assert.equal(Number(await dialog.getByLabel('Amount (₦)').inputValue()), Number(paid.Amount) - 1500.5);
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await page.route('**/auth/payments/' + paid.ID, async (route) => { // a timeline has 100 refunds at most
+      const response = await route.fetch();
+      const shown = await response.json();
+      return route.fulfill({ response, json: { ...shown, timeline: shown.timeline.filter((s) => s.step !== 'refunded') } });
+    });
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.getByRole('row', { name: 'Refund' }).waitFor({ state: 'detached' });
+    await page.getByText(/^Confirmed[.] ₦1,500[.]50 of /).waitFor();
+    await page.getByRole('button', { name: 'Refund…' }).click();
+    assert.equal(Number(await dialog.getByLabel('Amount (₦)').inputValue()), Number(paid.Amount) - 1500.5);
     await v.close();
 
     const viewer = await visitAs(await joined(tenant, 'viewer', 'A viewer'), options);
