@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
+
 	"ajo/internal/webhook"
 )
 
@@ -15,11 +17,15 @@ const (
 	failingLong = time.Hour
 	// mailedFor is how long the tenant gets no other e-mail about the same URL.
 	mailedFor = 24 * time.Hour
+	// failingMails and failingMailsOfOne are how many such e-mails one purge sends, and how many to
+	// one tenant, whose URLs may have an order each. The mailer drops what is too much for it.
+	failingMails, failingMailsOfOne = 100, 20
 )
 
 // mailFailing mails the tenants whose endpoints have been failing for an hour. Redis has who was
 // mailed, so that only one of all workers mails; if Redis loses that, the only consequence is a
-// second e-mail on one day.
+// second e-mail on one day. Who is not mailed because there are too many is mailed by a later
+// purge.
 func (w *Workers) mailFailing(ctx context.Context) {
 	if w.Tenants == nil {
 		return
@@ -31,12 +37,15 @@ func (w *Workers) mailFailing(ctx context.Context) {
 		}
 		return
 	}
+	mails, of := 0, map[uuid.UUID]int{}
 	for _, f := range failing {
-		if f.Email == "" || w.Clock.Now().Sub(f.Since) < failingLong {
+		if f.Email == "" || w.Clock.Now().Sub(f.Since) < failingLong || mails == failingMails || of[f.TenantID] == failingMailsOfOne {
 			continue
 		}
 		if first, err := w.Redis.SetNX(ctx, mailedKey(f), 1, mailedFor).Result(); err == nil && first {
 			w.Tenants.MailFailing(f)
+			mails++
+			of[f.TenantID]++
 		}
 	}
 }

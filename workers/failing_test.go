@@ -99,3 +99,40 @@ func TestMailFailing(t *testing.T) {
 	require.NoError(t, b.redis.Del(b.ctx, keys...).Err())
 	require.Len(t, sent(), 4, "a day later")
 }
+
+// A tenant whose URLs have an order each is mailed about some of them in each purge, so that the
+// mailer drops none and other tenants are mailed too.
+func TestMailFailingOfMany(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := time.Now()
+	const urls = failingMailsOfOne + 3
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		var all []webhook.NewDelivery
+		for range urls {
+			id := uuid.Must(uuid.NewV7())
+			all = append(all, webhook.NewDelivery{
+				Type: webhook.PaymentReceived, TenantID: b.tenant, AccountID: b.account.ID, TransactionGroupID: id,
+				CallbackURL: "https://shop.example/orders/" + id.String(), CreatedAt: now.Add(-2 * time.Hour), Payload: webhook.Payment{},
+			})
+		}
+		_, err := webhook.Queue(b.ctx, tx, now, all)
+		return err
+	}))
+	b.Exec(`UPDATE deliveries SET attempt_count = 5, last_error = 'HTTP 503' WHERE tenant_id = $1`, b.tenant)
+	dir := t.TempDir()
+	sent := func() int {
+		sender, err := mail.NewFolder(dir, "Ajo <ajo@ajo.example>")
+		require.NoError(t, err)
+		o := b.opts
+		o.Clock = clock.NewFake(now)
+		o.Tenants = tenant.New(tenant.Options{Pool: b.Pool, Clock: clock.System, Mail: sender, Log: slog.New(slog.DiscardHandler)})
+		(&Workers{Options: o}).mailFailing(b.ctx)
+		require.NoError(t, o.Tenants.Close(context.Background()))
+		files, err := filepath.Glob(filepath.Join(dir, "*.eml"))
+		require.NoError(t, err)
+		return len(files)
+	}
+	require.Equal(t, failingMailsOfOne, sent())
+	require.Equal(t, urls, sent())
+}

@@ -2,10 +2,12 @@ package webhook
 
 import (
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/testenv"
@@ -80,4 +82,34 @@ func TestFailingAfterAReplay(t *testing.T) {
 	b.Clock.Advance(time.Hour)
 	require.NoError(t, b.Deliver(b.ctx, id))
 	require.Empty(t, failing())
+}
+
+// Neither a tenant with more failing URLs than are returned, nor one with more waiting deliveries
+// than are read, hides the failing endpoint of another.
+func TestFailingBesideMany(t *testing.T) {
+	b := setup(t)
+	r := receive(t, answer(503))
+	crowd := b.Env.Tenant()
+	busy := b.Env.Account(crowd, "busy")
+	waits := func(n, attempts int, since, due time.Time) {
+		b.Exec(`WITH d AS (
+				INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, attempt_count, last_error, created_at)
+				SELECT `+testenv.IDsAfter(uuid.Nil)+`, $1::uuid, $2::uuid, gen_random_uuid(), 'payment.received', 'https://busy.example/' || gen_random_uuid()::text, '{}', 'pending', $4::int, 'HTTP 503', $5::timestamptz
+				FROM generate_series(1, $3::int) RETURNING id)
+			INSERT INTO work (kind, id, tenant_id, due_at) SELECT 'deliver', id, $1::uuid, $6::timestamptz FROM d`, crowd, busy, n, attempts, since, due)
+	}
+	now := b.Clock.Now()
+	seen := func() bool {
+		all, err := b.Failing(b.ctx)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(all), failingURLs)
+		require.True(t, slices.IsSortedFunc(all, func(a, b FailingEndpoint) int { return a.Since.Compare(b.Since) }))
+		return slices.ContainsFunc(all, func(f FailingEndpoint) bool { return f.TenantID == b.tenant && f.CallbackURL == r.URL })
+	}
+	waits(failingURLs+1, 1, now.Add(-2*time.Hour), now.Add(time.Hour))
+	id := b.queueOne(r.URL)
+	require.Error(t, b.Deliver(b.ctx, id))
+	require.True(t, seen(), "beside more URLs that have failed for longer")
+	waits(failingRows, 0, now, now.Add(time.Second))
+	require.True(t, seen(), "beside more deliveries, which are due before")
 }
