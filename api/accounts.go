@@ -19,7 +19,7 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	n := account.NewAccount{
 		ExternalRef: in.text("externalRef"), Name: in.text("name"), BVN: in.secret("bvn"), CallbackURL: in.optional("callbackUrl"),
 		ExpectedAmount: in.amount("expectedAmount"), ExpiresAt: in.time("expiresAt"), Mode: in.text("mode"),
-		Policy: policyOf(in), By: e.member(c),
+		Policy: policyOf(in), By: e.member(c), Standing: e.standing(c),
 	}
 	if err := in.err(); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (e *edge) updateAccount(c *fiber.Ctx) error {
 
 // expireAccount is POST /v1/accounts/:accountRef/expire. The close at the bank follows.
 func (e *edge) expireAccount(c *fiber.Ctx) error {
-	a, err := e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), "requested by the tenant")
+	a, err := e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), "requested by the tenant", e.standing(c))
 	return answer(c, a, err)
 }
 

@@ -71,7 +71,7 @@ func (e *edge) bookTransfer(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	o := account.BookOrder{ToAccountRef: in.text("toAccountRef"), Amount: amount, Narration: in.text("narration")}
+	o := account.BookOrder{ToAccountRef: in.text("toAccountRef"), Amount: amount, Narration: in.text("narration"), Standing: e.standing(c)}
 	if err := in.err(); err != nil {
 		return err
 	}

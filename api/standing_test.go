@@ -262,6 +262,37 @@ func TestAnAccountIsNotChangedByAKeyThatIsGone(t *testing.T) {
 	require.Equal(t, before, w.rows(owner)["accounts"])
 }
 
+// An account is neither opened nor ended, and no money moved to it, by a key that was revoked while
+// its request waited for a lock.
+func TestAnAccountIsNotOpenedOrEndedByAKeyThatIsGone(t *testing.T) {
+	w := setup(t)
+	owner, main := w.funded("5000.00")
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Ada Obi"}`, main...).ok(201, nil)
+	kept := func() []string {
+		rows := w.rows(owner)
+		return []string{rows["accounts"], rows["ledger_balances"], rows["idempotency_keys"]}
+	}
+	before := kept()
+	for path, c := range map[string][2]string{
+		"/v1/accounts/shop-1/expire":   {"", `SELECT FROM accounts FOR NO KEY UPDATE`},
+		"/v1/accounts":                 {`{"externalRef":"shop-1","name":"Ada Obi","mode":"onetime"}`, `SELECT FROM customers FOR NO KEY UPDATE`},
+		"/v1/accounts/shop-1/transfer": {`{"toAccountRef":"shop-2","amount":"1.00"}`, `SELECT FROM ledger_balances FOR UPDATE`},
+	} {
+		key := w.newKey(owner, "Accounts", []tenant.Scope{tenant.AccountsWrite, tenant.AccountsTransfer})
+		tx, err := w.Pool.Begin(context.Background())
+		require.NoError(t, err)
+		_, err = tx.Exec(context.Background(), c[1])
+		require.NoError(t, err)
+		got := w.asked("POST", path, c[0], "X-API-Key", key.APIKey)
+		testenv.Eventually(t, 10*time.Second, "it waits for the lock", func() bool { return w.LockWaits() == 1 })
+		w.do("POST", "/auth/keys/"+key.Key.ID.String()+"/revoke", "", owner.withSession()...).ok(200, nil)
+		require.NoError(t, tx.Rollback(context.Background()))
+		r := <-got
+		r.refused(401, "unauthorized")
+	}
+	require.Equal(t, before, kept())
+}
+
 // The second factor that a tenant requires is still required when the session ended that asked for
 // the opposite, while it waited.
 func TestARequirementStandsBesideWhoIsGone(t *testing.T) {

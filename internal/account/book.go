@@ -33,6 +33,7 @@ type BookOrder struct {
 	ToAccountRef string
 	Amount       string // decimal naira, as the client wrote it
 	Narration    string
+	Standing     Standing
 }
 
 // BookTransfer is the answer to a [BookOrder]: both entries are posted and confirmed.
@@ -83,6 +84,9 @@ func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, 
 		}
 		// once more: a freeze or an end that was committed while the locks were waited for stops it
 		if from, to, err = bookAccounts(ctx, tx, now, tenantID, ref, o.ToAccountRef); err != nil {
+			return nil, err
+		}
+		if err := o.Standing.check(ctx, tx); err != nil {
 			return nil, err
 		}
 		b := ledger.BookTransfer{ID: uuid.Must(uuid.NewV7()), From: from.ID, To: to.ID, Amount: amount, Narration: o.Narration}

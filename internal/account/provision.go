@@ -50,6 +50,7 @@ type NewAccount struct {
 	Mode           string // "", "dedicated" or "onetime"
 	Policy         *Policy
 	By             *audit.By // the member who asks for it; nil: an API key, whose accounts are not in the audit log
+	Standing       Standing
 }
 
 var (
@@ -270,6 +271,9 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 			return err
 		case r.Status == Active:
 			return r.answer(ctx, tx, now)
+		}
+		if err := in.Standing.check(ctx, tx); err != nil { // it may have waited for another caller
+			return err
 		}
 		if err := idempotency.Reserve(ctx, tx, now, key); err != nil {
 			return err

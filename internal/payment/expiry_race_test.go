@@ -51,7 +51,7 @@ func TestPaymentDeadlineAndExpireAtOnce(t *testing.T) {
 			for _, do := range []func() error{
 				func() error { _, err := b.svc.Post(b.ctx, event); return err },
 				func() error {
-					_, err := accounts.Expire(b.ctx, b.tenant, id.String(), "called")
+					_, err := accounts.Expire(b.ctx, b.tenant, id.String(), "called", nil)
 					if errors.Is(err, account.ErrNotActive) {
 						return nil
 					}
