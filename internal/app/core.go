@@ -145,7 +145,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	hooks := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production(), Timeout: hookTimeout})
 	c.transfers = transfer.New(transfer.Options{
 		Hooks: hooks, Box: c.box, Pool: c.pool, Bank: c.bank, Banks: c.banks, Clock: &c.clock, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
-		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional, Fees: c.fees, RecipientRate: cfg.ProviderRecipientRate,
+		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional, Fees: c.fees, RecipientRate: cfg.ProviderRecipientRate, Test: cfg.Sandbox,
 	})
 	c.closers = append(c.closers, c.transfers.Close)
 	c.payments.SendBack, c.payments.ExpeditePayouts, c.transfers.OpenRecall = c.transfers.RefundByPolicy, c.transfers.ExpediteTx, c.payments.RecallTakenBack

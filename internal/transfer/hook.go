@@ -14,6 +14,7 @@ import (
 	"ajo/internal/failpoint"
 	"ajo/internal/money"
 	"ajo/internal/retry"
+	"ajo/internal/sandbox"
 	"ajo/internal/secret"
 	"ajo/internal/signature"
 	"ajo/internal/trace"
@@ -96,6 +97,9 @@ func (s *Service) hookDecision(ctx context.Context, st *claimed) (Decision, erro
 		return "", err
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {"ajo"}}
+	if s.Test {
+		header.Set(sandbox.ModeHeader, sandbox.ModeTest)
+	}
 	webhook.Sign(header, secrets, q.Nonce, now, body)
 	defer s.keepLease(ctx, st).Release()
 	calling, span := trace.Step(ctx, "ask the approval hook")

@@ -17,6 +17,7 @@ import (
 	"ajo/api/client"
 	"ajo/internal/pg"
 	"ajo/internal/safehttp"
+	"ajo/internal/sandbox"
 	"ajo/internal/secret"
 	"ajo/internal/signature"
 	"ajo/internal/tenant"
@@ -42,6 +43,7 @@ type hooked struct {
 	key    string // the webhook secret
 	mu     sync.Mutex
 	asked  []question
+	modes  []string                  // X-Ajo-Mode of each
 	read   []client.ApprovalQuestion // the same, by the tenants' client
 	answer func(w http.ResponseWriter, q question)
 }
@@ -66,7 +68,7 @@ func newHookedFor(t *testing.T, approvals int, limit time.Duration) *hooked {
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.asked, h.read = append(h.asked, q), append(h.read, read)
+		h.asked, h.read, h.modes = append(h.asked, q), append(h.read, read), append(h.modes, r.Header.Get(sandbox.ModeHeader))
 		h.answer(w, q)
 	}))
 	t.Cleanup(endpoint.Close)
@@ -134,6 +136,19 @@ func TestTheHookDecides(t *testing.T) {
 		h.money("100.00", "credit 100.00 confirmed", "debit 60.00 reversed", "credit 60.00 reversed")
 		require.Zero(t, h.bank.Calls(payCall))
 	})
+}
+
+// A question of test mode says so, as its webhooks do: it may come to the URL of the live ones.
+func TestAQuestionSaysItsMode(t *testing.T) {
+	for name, mode := range map[string]string{"live": "", "test": "test"} {
+		t.Run(name, func(t *testing.T) {
+			h := newHooked(t, 1)
+			h.svc.Test = mode == "test"
+			h.answer = func(w http.ResponseWriter, q question) { say(200, q.signed(h.key, "approve"))(w, q) }
+			require.Equal(t, transfer.Success, h.run(h.payout).Status)
+			require.Equal(t, []string{mode}, h.modes)
+		})
+	}
 }
 
 // Anything but a clear answer to this question is none: the payout waits on, members decide, and

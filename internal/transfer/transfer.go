@@ -192,6 +192,8 @@ type Options struct {
 	// questions. Without them, only members can approve.
 	Hooks *safehttp.Client
 	Box   *secret.Box
+	// Test marks the questions as those of test mode.
+	Test bool
 }
 
 // DefaultDelays ask soon, then less and less often, but never stop. The third question comes 17
