@@ -22,6 +22,13 @@ import (
 	"ajo/internal/webhook"
 )
 
+// The document says of each webhook that what the receiver answers is kept and shown.
+func TestDocumentOfAnswersToWebhooks(t *testing.T) {
+	t.Parallel()
+	require.Zero(t, strings.Count(string(openAPI), "body of the answer is not read"))
+	require.Equal(t, len(webhook.Types), strings.Count(string(openAPI), "The first 16 KiB of the answer's body are kept"))
+}
+
 // The document and its page are kept by their readers, and asked for again by their ETag.
 func TestDocumentIsServed(t *testing.T) {
 	w := setup(t)
