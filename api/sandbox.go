@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/gofiber/fiber/v2"
@@ -117,7 +118,7 @@ func (e *edge) testPayment(c *fiber.Ctx) error {
 		return errLiveOnly
 	}
 	in := readBody(c)
-	ref, number, amount := in.text("accountRef"), in.text("accountNumber"), in.text("amount")
+	ref, number, amount := strings.TrimSpace(in.text("accountRef")), in.text("accountNumber"), in.text("amount")
 	p := sandbox.Payment{Narration: in.text("narration"), Fault: sandbox.Fault(in.text("fault"))}
 	sender := in.object("sender")
 	if sender == nil {

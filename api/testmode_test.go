@@ -223,6 +223,7 @@ func TestFaultsOfTestPayments(t *testing.T) {
 		m.live.do("POST", "/v1/test/payments", body, key...).refused(400, text)
 	}
 	m.live.do("POST", "/v1/test/payments", `{"accountNumber":"0123456789","amount":"10.00"}`, key...).refused(404, "account not found")
+	m.live.do("POST", "/v1/test/payments", `{"accountRef":" shop-1 ","amount":"10.00"}`, key...).ok(201, nil)
 }
 
 // Who pays has an account of that name: the test payments of one tenant change nothing of who holds

@@ -39,7 +39,7 @@ func readEndpoint(in *body) tenant.EndpointChange {
 	if in.has("accountRefs") {
 		ch.AccountRefs = new(in.texts("accountRefs"))
 	}
-	if in.has("paused") {
+	if _, given := in.value("paused"); given {
 		ch.Paused = new(in.flag("paused"))
 	}
 	ch.Retries = in.optional("retries")

@@ -43,6 +43,9 @@ func TestWebhookEndpoints(t *testing.T) {
 	w.ask("PATCH", path, `{"paused":false,"events":["settlement.failed"]}`, 200, key).has(t, fields{"pausedAt": nil, "events": []any{"settlement.failed"}})
 
 	fresh := w.ask("POST", path+"/rotate-secret", "", 200, session)
+	w.ask("PATCH", path, `{"paused":null,"url":"https://example.com/4"}`, 200, key).has(t, fields{"url": "https://example.com/4", "pausedAt": nil})
+	w.do("PATCH", path, `{"paused":null}`, key...).refused(400, "no fields to update")
+	w.ask("PATCH", path, `{"url":"https://example.com/3"}`, 200, key)
 	require.NotEqual(t, shown["webhookSecret"], fresh["webhookSecret"])
 	until := w.Clock.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339Nano)
 	fields(fresh["endpoint"].(map[string]any)).has(t, fields{"previousSecretUntil": until})
@@ -55,7 +58,10 @@ func TestWebhookEndpoints(t *testing.T) {
 	w.do("POST", path+"/rotate-secret", "", key...).refused(404, "webhook endpoint not found")
 	require.Len(t, w.ask("GET", "/auth/webhook-endpoints", "", 200, key)["endpoints"], 1)
 	require.Equal(t, 1, testenv.Value[int](w.Env, `SELECT webhook_endpoints FROM tenants WHERE id = $1`, m.id))
-	require.Equal(t, []string{"webhook.endpoint.add", "webhook.endpoint.add", "webhook.endpoint.change", "webhook.endpoint.change", "webhook.endpoint.rotate-secret", "webhook.endpoint.remove"},
+	require.Equal(t, []string{
+		"webhook.endpoint.add", "webhook.endpoint.add", "webhook.endpoint.change", "webhook.endpoint.change", "webhook.endpoint.rotate-secret",
+		"webhook.endpoint.change", "webhook.endpoint.change", "webhook.endpoint.remove",
+	},
 		testenv.Value[[]string](w.Env, `SELECT array_agg(action ORDER BY id) FROM audit_log WHERE action LIKE 'webhook.endpoint.%'`))
 	w.do("POST", "/auth/webhook-endpoints", `{"url":"https://example.com/3"}`, key...).ok(201, nil)
 }
