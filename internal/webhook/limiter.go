@@ -243,7 +243,7 @@ func (l *limiter) openBreakers() (open int, since *time.Time) {
 		}
 		open++
 		if since == nil || n.since.Before(*since) {
-			since = &n.since
+			since = new(n.since) // a copy, since the row may change once l.mu is released
 		}
 	}
 	return open, since

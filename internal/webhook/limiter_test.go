@@ -317,3 +317,30 @@ func TestBreakerIsForgottenInPeace(t *testing.T) {
 	require.Zero(t, open)
 	require.Nil(t, since)
 }
+
+// What was said of the breakers stays as it was said, though a breaker closes and opens again.
+func TestOpenBreakersAreOfTheirMoment(t *testing.T) {
+	t.Parallel()
+	c := clock.NewFake(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	l := newLimiter(8, 16, c)
+	e := endpoint{tenant: uuid.New(), host: "example.com"}
+	call := func(found health) {
+		_, err := l.acquire(context.Background(), e)
+		require.NoError(t, err)
+		l.release(e, time.Millisecond, found)
+	}
+	opens := func() {
+		for range breakerAfter {
+			call(endpointDown)
+		}
+	}
+	opens()
+	opened := c.Now()
+	open, since := l.openBreakers()
+	require.Equal(t, 1, open)
+	require.Equal(t, opened, *since)
+	c.Advance(time.Minute)
+	call(endpointUp)
+	opens()
+	require.Equal(t, opened, *since)
+}
