@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -20,6 +21,7 @@ type dueDelivery struct {
 	work.Claim  // leased, unless it is not due yet
 	tenant      uuid.UUID
 	endpoint    *uuid.UUID // nil: the account's or the tenant's URL
+	twin        *uuid.UUID // the endpoint that has this URL too; nil: none
 	pausedAt    *time.Time // the endpoint's
 	removed     bool       // the endpoint is
 	long        bool       // the endpoint's retries go on for a day
@@ -32,12 +34,15 @@ type dueDelivery struct {
 	before      int       // of these, before its last replay
 	createdAt   time.Time // as the delivery's
 	secrets     sealedSecrets
+	twins       sealedSecrets // the twin's, which sign too
 	traceparent string
 }
 
 const loadSQL = `
 		SELECT d.id, d.tenant_id, d.transaction_group_id, d.event_type, d.callback_url, d.body, d.attempt_count, coalesce(d.replayed_after, 0), d.created_at,
-			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until, d.traceparent, d.endpoint_id, d.resent
+			t.webhook_secret, t.webhook_secret_previous, t.webhook_secret_previous_until, d.traceparent, d.endpoint_id, d.resent,
+			CASE WHEN d.endpoint_id IS NULL AND t.webhook_endpoints > 0 THEN (
+				SELECT e.id FROM webhook_endpoints e WHERE e.tenant_id = d.tenant_id AND e.url = d.callback_url AND e.removed_at IS NULL) END
 		FROM unnest($1::uuid[]) AS m (id) JOIN deliveries d ON d.id = ANY(ARRAY[m.id])
 		JOIN tenants t ON t.id = ANY(ARRAY[d.tenant_id])`
 
@@ -82,13 +87,13 @@ func (s *Service) claimDue(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*d
 }
 
 // readEndpoints reads the endpoints of deliveries as they are now, so that the next attempt goes to
-// a corrected URL, which the delivery then shows. If none of the deliveries is to an endpoint, it
-// runs no statement.
+// a corrected URL, which the delivery then shows. If none of the deliveries is to an endpoint, or to
+// the URL of one, it runs no statement.
 func readEndpoints(ctx context.Context, tx pg.Tx, claimed []*dueDelivery) error {
 	var ids []uuid.UUID
 	for _, d := range claimed {
-		if d.endpoint != nil {
-			ids = append(ids, *d.endpoint)
+		if of := cmp.Or(d.endpoint, d.twin); of != nil {
+			ids = append(ids, *of)
 		}
 	}
 	if len(ids) == 0 {
@@ -120,6 +125,9 @@ func readEndpoints(ctx context.Context, tx pg.Tx, claimed []*dueDelivery) error 
 	var moves []move
 	for _, d := range claimed {
 		if d.endpoint == nil {
+			if d.twin != nil {
+				d.twins = byID[*d.twin].secrets
+			}
 			continue
 		}
 		e := byID[*d.endpoint]
@@ -138,7 +146,7 @@ func readEndpoints(ctx context.Context, tx pg.Tx, claimed []*dueDelivery) error 
 func readPending(row pgx.CollectableRow) (*dueDelivery, error) {
 	d := dueDelivery{secrets: sealedSecrets{of: ofTenant}}
 	err := row.Scan(&d.ID, &d.tenant, &d.group, &d.event, &d.url, &d.body, &d.attempts, &d.before, &d.createdAt,
-		&d.secrets.current, &d.secrets.previous, &d.secrets.previousUntil, &d.traceparent, &d.endpoint, &d.resent)
+		&d.secrets.current, &d.secrets.previous, &d.secrets.previousUntil, &d.traceparent, &d.endpoint, &d.resent, &d.twin)
 	if err == nil {
 		d.body, err = compact.FullDelivery(string(d.event), d.group, d.body)
 	}

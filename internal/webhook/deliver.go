@@ -295,10 +295,16 @@ func (w *dueDelivery) limited() endpoint {
 	return e
 }
 
-// signers returns the secrets that sign at the time now: the endpoint's own, or the tenant's.
+// signers returns the secrets that sign at the time now: the endpoint's own, or the tenant's with
+// those of an endpoint that has the same URL. Its receiver may know either.
 func (w *dueDelivery) signers(box *secret.Box, now time.Time) ([]secret.Redacted, error) {
 	if w.endpoint != nil {
 		return w.secrets.open(box, *w.endpoint, now)
 	}
-	return w.secrets.open(box, w.tenant, now)
+	all, err := w.secrets.open(box, w.tenant, now)
+	if err != nil || w.twin == nil {
+		return all, err
+	}
+	too, err := w.twins.open(box, *w.twin, now)
+	return append(all, too...), err
 }

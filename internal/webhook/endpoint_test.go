@@ -86,6 +86,46 @@ func TestEachEndpointGetsItsDelivery(t *testing.T) {
 	require.Equal(t, 3, b.deliveries())
 }
 
+// An account's own URL may be an endpoint's: an event comes there once, in a delivery that is signed
+// with both secrets.
+func TestAnEventComesToAURLOnce(t *testing.T) {
+	b := setup(t)
+	r := receive(t, answer(200))
+	own := secret.NewSigningSecret().Reveal()
+	b.setSecret(own)
+	books, booksSecret := b.endpoint(r.URL+"/books", "{payment.received}")
+	b.endpoint(r.URL+"/other", "{payment.received}")
+	seen := func(p NewDelivery) call {
+		before := len(r.seen())
+		require.NoError(t, b.Deliver(b.ctx, b.to(p, uuid.Nil)))
+		require.Len(t, r.seen(), before+1)
+		return r.seen()[before]
+	}
+	p := b.fanned(r.URL + "/books")
+	ids := b.queue(p)
+	require.Equal(t, []uuid.UUID{b.to(p, uuid.Nil)}, ids)
+	require.Equal(t, 2, b.deliveries(), "to the other endpoint, too")
+	c := seen(p)
+	require.NoError(t, verify(c, own, b.Clock.Now()))
+	require.NoError(t, verify(c, booksSecret, b.Clock.Now()))
+
+	paused := b.fanned(r.URL + "/books")
+	b.Exec(`UPDATE webhook_endpoints SET paused_at = now() WHERE id = $1`, books)
+	b.queue(paused)
+	require.NoError(t, verify(seen(paused), own, b.Clock.Now()), "the account's URL is not paused")
+
+	elsewhere := b.fanned(r.URL + "/own")
+	b.queue(elsewhere)
+	require.Error(t, verify(seen(elsewhere), booksSecret, b.Clock.Now()))
+
+	removed := b.fanned(r.URL + "/books")
+	b.queue(removed)
+	b.Exec(`UPDATE webhook_endpoints SET removed_at = now(), secret = NULL WHERE id = $1`, books)
+	c = seen(removed)
+	require.NoError(t, verify(c, own, b.Clock.Now()))
+	require.Error(t, verify(c, booksSecret, b.Clock.Now()))
+}
+
 // Without a URL the first endpoint's delivery stands for the event.
 func TestEndpointWithoutAURL(t *testing.T) {
 	b := setup(t)

@@ -86,7 +86,8 @@ func Queue(ctx context.Context, tx pg.Tx, now time.Time, deliveries []NewDeliver
 }
 
 // rowsOf returns the deliveries of an event: to its URL, if there is one, and to each endpoint that
-// wants it; or, if there are none of these, one for the log of a tenant that keeps it.
+// wants it and has another URL; or, if there are none of these, one for the log of a tenant that
+// keeps it.
 func rowsOf(d *NewDelivery, endpoints map[uuid.UUID][]target, now time.Time) ([]queued, error) {
 	var rows []queued
 	add := func(endpoint *uuid.UUID, url string) {
@@ -105,7 +106,7 @@ func rowsOf(d *NewDelivery, endpoints map[uuid.UUID][]target, now time.Time) ([]
 		case !d.FanOut:
 		case e.URL == "":
 			logs = true
-		case e.wants(d):
+		case e.wants(d) && e.URL != d.CallbackURL: // where it comes once, signed for both
 			add(&e.ID, e.URL)
 		}
 	}
