@@ -87,8 +87,8 @@ func (s *Service) claimDue(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*d
 }
 
 // readEndpoints reads the endpoints of deliveries as they are now, so that the next attempt goes to
-// a corrected URL, which the delivery then shows. If none of the deliveries is to an endpoint, or to
-// the URL of one, it runs no statement.
+// a corrected URL, which the delivery then shows. It runs no statement if none of the deliveries is
+// to an endpoint or to the URL of one.
 func readEndpoints(ctx context.Context, tx pg.Tx, claimed []*dueDelivery) error {
 	var ids []uuid.UUID
 	for _, d := range claimed {

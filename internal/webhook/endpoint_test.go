@@ -86,8 +86,7 @@ func TestEachEndpointGetsItsDelivery(t *testing.T) {
 	require.Equal(t, 3, b.deliveries())
 }
 
-// An account's own URL may be an endpoint's: an event comes there once, in a delivery that is signed
-// with both secrets.
+// An account's own URL may be an endpoint's: an event comes there once, and both secrets sign it.
 func TestAnEventComesToAURLOnce(t *testing.T) {
 	b := setup(t)
 	r := receive(t, answer(200))
