@@ -33,7 +33,7 @@ type BookOrder struct {
 	ToAccountRef string
 	Amount       string // decimal naira, as the client wrote it
 	Narration    string
-	Standing     Standing
+	Standing     Standing `json:"-"`
 }
 
 // BookTransfer is the answer to a [BookOrder]: both entries are posted and confirmed.

@@ -50,7 +50,7 @@ type NewAccount struct {
 	Mode           string // "", "dedicated" or "onetime"
 	Policy         *Policy
 	By             *audit.By // the member who asks for it; nil: an API key, whose accounts are not in the audit log
-	Standing       Standing
+	Standing       Standing  `json:"-"`
 }
 
 var (

@@ -20,7 +20,7 @@ func TestIDsAfterAClockThatWasAhead(t *testing.T) {
 	begun := time.Now()
 	c.Sync(begun, begun, begun.Round(0))
 	synctest.Test(t, func(*testing.T) { // where the clock can be moved
-		time.Sleep(begun.Add(10 * time.Minute).Sub(time.Now()))
+		time.Sleep(time.Until(begun.Add(10 * time.Minute)))
 		clock.NewID()
 	})
 	made := [][]string{{}, {}}
