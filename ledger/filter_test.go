@@ -209,6 +209,41 @@ func TestDaysAddUpWhereClocksDiffer(t *testing.T) {
 	require.Equal(t, b.Clock.Now(), b.credit("1.00").CreatedAt)
 }
 
+// A period that has ended closes with its last line's balance, whatever has gone under review
+// since; one that has not, with the balance of now.
+func TestClosingAfterAReview(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.credit("1.00")
+	reviewed := b.credit("2.00")
+	b.Clock.Advance(time.Hour)
+	b.move(reviewed, ledger.EventHold)
+	now := b.Clock.Now()
+	soon := now.Add(time.Microsecond)
+	for _, c := range []struct {
+		f    ledger.Filter
+		want string
+	}{
+		{ledger.Filter{To: now}, "3.00"},
+		{ledger.Filter{From: now.Add(-time.Minute), To: now}, "3.00"},
+		{ledger.Filter{To: soon}, "1.00"},
+		{ledger.Filter{}, "1.00"},
+		{ledger.Filter{From: now, To: soon}, "1.00"},
+		{ledger.Filter{From: now}, "1.00"},
+	} {
+		opening, err := ledger.BalanceAt(b.ctx, b.Pool, b.account, c.f.From)
+		require.NoError(t, err)
+		var lines []ledger.Line
+		for l, err := range ledger.Lines(b.ctx, b.Pool, b.account, c.f, 100) {
+			require.NoError(t, err)
+			lines = append(lines, l)
+		}
+		closing, err := c.f.Closing(b.ctx, b.Pool, b.account, opening, lines, now)
+		require.NoError(t, err)
+		require.Equal(t, c.want, closing.String(), "%+v", c.f)
+	}
+}
+
 // From the end the pages hold the same lines, each once, turned round.
 func TestStatementNewestFirst(t *testing.T) {
 	t.Parallel()

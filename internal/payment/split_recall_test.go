@@ -54,17 +54,18 @@ func TestSecondRecallOfASplit(t *testing.T) {
 				again := b.restored(id, txn)
 				b.moves("customer-1", "partner", spent)
 				b.has("3977.50", "497.50", "500.00")
+				b.confirmedPayment("5000.00") // the parties' parts of another are theirs
 
 				require.Equal(t, again, b.receive(b.reversal(txn)).Recalled)
-				b.has("0.00 of 3977.50", "0.00 of 497.50", "0.00 of 500.00")
+				b.has("3977.50 of 7955.00", "497.50 of 995.00", "500.00 of 1000.00")
 				if !taken {
 					b.toTheEnd(again, 10)
-					b.has("3977.50", "497.50", "500.00")
+					b.has("7955.00", "995.00", "1000.00")
 					return
 				}
 				b.taken(txn, "REFUND")
 				b.toTheEnd(again, 10)
-				b.has("0.00", "0.00", "0.00")
+				b.has("3977.50", "497.50", "500.00")
 			})
 		}
 	}
