@@ -290,6 +290,12 @@ func TestSettleToABeneficiary(t *testing.T) {
 	require.Equal(t, s.Answer, again.Answer)
 	_, err = b.svc.Settle(b.ctx, b.tenant, "shop", o, b.key("k2", o))
 	require.Equal(t, transfer.ErrBeneficiary, errs.As(err))
+	saved = b.save("0123456789", "")
+	err = b.Meanwhile(testenv.Runs(`UPDATE beneficiaries SET removed_at = $2 WHERE id = $1`, saved.ID, b.Clock.Now()), func() error {
+		_, err := b.svc.Settle(b.ctx, b.tenant, "shop", to(saved, "1.00"), idempotency.Request{})
+		return err
+	})
+	require.Equal(t, transfer.ErrBeneficiary, errs.As(err))
 	b.paid(p)
 	b.money("900.00", "credit 1000.00 confirmed", "debit 100.00 confirmed")
 }
