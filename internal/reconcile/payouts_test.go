@@ -127,6 +127,8 @@ func TestReconcileComparesPayouts(t *testing.T) {
 	pay("dear", "success", "300.00", "300.00", fakebank.Paid, "10.00")
 	pay("refunded-but-fee", "refunded", "300.00", "300.00", fakebank.RefundKept, nil)
 	pay("failed-but-fee", "failed", "300.00", "300.00", fakebank.FailKept, nil)
+	pay("failed-no-fee", "failed", "300.00", "300.00", fakebank.FailKept, nil)
+	b.bank.SetPayout("failed-no-fee", func(p *fakebank.Payout) { p.FeeUnsaid = true })
 	pay("made-up", "success", "300.00", "", "", "12.50")
 	pay("made-up-unknown-fee", "success", "300.00", "", "", nil)
 	b.Clock.Advance(31 * time.Minute)
@@ -139,11 +141,12 @@ func TestReconcileComparesPayouts(t *testing.T) {
 		"late-and-other":    "payout_differs: amount is 3000.00, not 300.00",
 		"never-ordered":     "payout_contradicts: the bank says success, the transfer is pending",
 		"dear":              "payout_differs: fee is 12.50, not 10.00",
+		"failed-no-fee":     "payout_fee_unknown: the bank's record does not name its fee: nothing is booked for it",
 		"made-up":           "payout_unknown_at_bank: the transfer is success, and the bank neither lists it nor knows its reference",
 
 		"made-up-unknown-fee": "payout_unknown_at_bank: the transfer is success, and the bank neither lists it nor knows its reference",
 	}, said(r))
-	require.Equal(t, 9, r.Suspicious())
+	require.Equal(t, 10, r.Suspicious())
 	require.Equal(t, []string{"given-back", "never-ordered", "dear", "refunded-but-fee", "failed-but-fee"}, b.expedited(), "the transfer's own question books the refund, the lost submission and the fee")
 	require.Equal(t, 9, r.Bank.Payouts["success"].Count)
 	require.Equal(t, "8100.00", r.Bank.Payouts["success"].Amount.String())

@@ -308,6 +308,22 @@ func TestReconcileUnreadableRecords(t *testing.T) {
 	_, err = svc.Run(b.ctx, from, to)
 	require.NoError(t, err)
 	require.Empty(t, listed())
+
+	// seen in another part, it is there, and stays when the part that showed it first has lost it
+	for _, by := range []time.Duration{-time.Minute, time.Minute} {
+		broken = true
+		for _, moved := range []time.Duration{0, by} {
+			_, err = svc.Run(b.ctx, from.Add(moved), to.Add(moved))
+			require.NoError(t, err)
+		}
+		broken = false
+		_, err = svc.Run(b.ctx, from, to)
+		require.NoError(t, err)
+		require.Equal(t, refs, listed())
+		_, err = svc.Run(b.ctx, from.Add(by), to.Add(by))
+		require.NoError(t, err)
+		require.Empty(t, listed())
+	}
 }
 
 // What the list says of a payment in a form that cannot be posted is not stored, and its event is

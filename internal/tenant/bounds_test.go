@@ -3,6 +3,8 @@ package tenant
 import (
 	"context"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +42,24 @@ func TestBoundsAreTheTenantsOwn(t *testing.T) {
 	}
 	require.NoError(t, b.writeRefusal(ctx, s.id, "ada@example.com", from))
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE tenant_id = $1 AND action = 'session.refused'`, s.id))
+}
+
+// A key's name has 1 to 100 characters, it ends in the future, and it works from up to 20 networks.
+func TestBoundsOfANewKey(t *testing.T) {
+	now := testenv.Epoch
+	key := func(name string, ends time.Time, networks int) error {
+		_, err := NewKey{Name: name, Scopes: []string{string(Scopes[0])}, ExpiresAt: &ends, Networks: slices.Repeat([]string{"192.0.2.1"}, networks)}.read(now)
+		return err
+	}
+	soon := now.Add(time.Microsecond)
+	for _, name := range []string{"é", " é\n", strings.Repeat("é", 100)} {
+		require.NoError(t, key(name, soon, 20))
+	}
+	for _, name := range []string{"", " \n", "a\nb", strings.Repeat("é", 101)} {
+		require.ErrorIs(t, key(name, soon, 20), errKeyName, "%q", name)
+	}
+	require.ErrorIs(t, key("é", now, 20), errKeyExpiry)
+	require.ErrorIs(t, key("é", soon, 21), errKeyNetworks)
 }
 
 // To a tenant, another's members, keys, endpoints and accounts do not exist.
