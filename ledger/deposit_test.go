@@ -138,6 +138,11 @@ func TestDepositsOfADay(t *testing.T) {
 	b.Clock.Set(midnight.Add(-time.Second))
 	b.deposit("0.01")
 	require.Len(t, b.limitHolds(), 3)
+	full := b.account
+	b.account = b.Account(b.owner(), "customer-2")
+	b.deposit("100.00")
+	require.Empty(t, b.limitHolds(), "an account has its own days")
+	b.account = full
 	b.Clock.Set(midnight)
 	b.deposit("100.00", "0.02")
 	require.Len(t, b.limitHolds(), 4)

@@ -155,6 +155,8 @@ func TestWaitingAsToldIsEnough(t *testing.T) {
 			s := secondsUntil(windowEnd.Unix(), now, time.Minute)
 			require.GreaterOrEqual(t, s, int64(1))
 			require.LessOrEqual(t, s, int64(60))
+			sooner := now.Add(time.Duration(s-1) * time.Second)
+			require.True(t, sooner.Before(time.Unix(windowEnd.Unix()+1, 0)), "%s %s: %d s, and one less was enough", end, at, s)
 			if windowEnd.Sub(now) <= time.Minute {
 				require.False(t, now.Add(time.Duration(s)*time.Second).Before(windowEnd), "%s %s: %d s", end, at, s)
 			}

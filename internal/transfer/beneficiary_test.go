@@ -290,14 +290,18 @@ func TestSettleToABeneficiary(t *testing.T) {
 	require.Equal(t, s.Answer, again.Answer)
 	_, err = b.svc.Settle(b.ctx, b.tenant, "shop", o, b.key("k2", o))
 	require.Equal(t, transfer.ErrBeneficiary, errs.As(err))
-	saved = b.save("0123456789", "")
+	saved, another := b.save("0123456789", ""), b.save("1234567890", "")
+	require.NoError(t, b.Beside(testenv.Runs(`SELECT FROM beneficiaries WHERE id = $1 FOR UPDATE`, another.ID), func() error {
+		_, err := b.svc.Settle(b.ctx, b.tenant, "shop", to(saved, "1.00"), idempotency.Request{})
+		return err
+	}))
 	err = b.Meanwhile(testenv.Runs(`UPDATE beneficiaries SET removed_at = $2 WHERE id = $1`, saved.ID, b.Clock.Now()), func() error {
 		_, err := b.svc.Settle(b.ctx, b.tenant, "shop", to(saved, "1.00"), idempotency.Request{})
 		return err
 	})
 	require.Equal(t, transfer.ErrBeneficiary, errs.As(err))
 	b.paid(p)
-	b.money("900.00", "credit 1000.00 confirmed", "debit 100.00 confirmed")
+	b.money("899.00", "credit 1000.00 confirmed", "debit 100.00 confirmed", "debit 1.00 provisional")
 }
 
 // waitHours has new beneficiaries wait before payouts above the policy's threshold.

@@ -80,6 +80,8 @@ func TestBooksAreOfOneWallet(t *testing.T) {
 	suspense(ledger.Credit)
 	require.ErrorIs(t, move(other), transfer.ErrWalletWaits)
 	suspense(ledger.Debit)
+	b.fund("10.00")
+	b.settle("10.00") // submitted to nobody yet: the other account pays it
 
 	require.NoError(t, move(other))
 	require.ErrorIs(t, start(ours), transfer.ErrWallet)
