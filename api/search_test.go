@@ -73,15 +73,24 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// What is named whole is found however much came after it; of what is found by a part the answer
-// says where there may be more.
+// What is named whole is found however much came after it, by its session id if it came within the
+// hours around the id's time; of what is found by a part the answer says where there may be more.
 func TestSearchFindsWhatIsOld(t *testing.T) {
 	w := setup(t)
+	sent := w.Clock.Now() // as paidSession says
+	w.Clock.Advance(-time.Hour)
 	m := w.onboard()
 	key := m.withKey()
 	w.do("POST", "/v1/accounts", `{"externalRef":"the-first","name":"Zainab Musa"}`, key...).ok(201, nil)
-	w.pay(event{"r-1", "txn-1", w.accountID(m, "the-first"), "777.00", "0"})
-	w.confirmFrom("0123456789", "058", "AMINA BELLO")
+	pay := func(txn string, after time.Duration) {
+		w.Clock.Set(sent.Add(after))
+		w.pay(event{"r-" + txn, txn, w.accountID(m, "the-first"), "777.00", "0"})
+		w.confirmFrom("0123456789", "058", "AMINA BELLO")
+	}
+	pay("too-early", -10*time.Minute-time.Microsecond)
+	pay("early", -10*time.Minute)
+	pay("late", 2*time.Hour-time.Microsecond)
+	pay("txn-1", 2*time.Hour) // too late
 	paid := w.read(key, "/v1/payments").list("payments")[0]
 	var s struct{ MerchantTxRef string }
 	w.do("POST", "/v1/accounts/the-first/settle", `{"amount":"500.00","bankCode":"058","accountNumber":"1122334455"}`, key...).ok(202, &s)
@@ -98,6 +107,11 @@ func TestSearchFindsWhatIsOld(t *testing.T) {
 		found := w.read(m.withSession(), "/auth/search?q="+url.QueryEscape(q))
 		require.NotEmpty(t, found.list(want), "%s: %v", q, found)
 	}
+	var around []string
+	for _, p := range w.read(m.withSession(), "/auth/search?q="+paidSession).list("payments") {
+		around = append(around, p["providerTxnRef"].(string))
+	}
+	require.Equal(t, []string{"late", "early"}, around)
 	found := w.read(m.withSession(), "/auth/search?q=zainab")
 	require.Empty(t, found.list("accounts"))
 	require.Equal(t, "[accounts customers payments transfers]", fmt.Sprint(found["more"]))
