@@ -148,6 +148,8 @@ func TestWhichPriceHolds(t *testing.T) {
 		{On: OnPayout, AsListed: true}:                                                 ErrListed,
 		{On: OnPayout, AsListed: true, TenantID: tenant, Flat: money.Must("1.00")}:     ErrListed,
 		{On: OnPayout, AsListed: true, TenantID: tenant, Percent: money.MustRate("1")}: ErrListed,
+		{On: OnPayout, AsListed: true, TenantID: tenant, Minimum: money.Must("1.00")}:  ErrListed,
+		{On: OnPayout, AsListed: true, TenantID: tenant, Cap: new(money.Must("1.00"))}: ErrListed,
 	} {
 		_, err := s.Set(ctx, *p, by)
 		require.ErrorIs(t, err, want)

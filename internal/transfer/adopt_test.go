@@ -235,7 +235,8 @@ func TestAdoptedRefundNeedsItsPayment(t *testing.T) {
 	ref := b.refundRef("txn-1", "00000001")
 	b.paysOutside(ref, "60.00")
 	adopt := func() error { return b.svc.Adopt(b.ctx, ref, uuid.Nil, by) }
-	require.ErrorIs(t, adopt(), transfer.ErrNoPayment)
+	b.received("100.00", &payer)
+	require.ErrorIs(t, adopt(), transfer.ErrNoPayment, "the reference names another payment")
 
 	post := func(amount string) (group uuid.UUID) {
 		group = uuid.Must(uuid.NewV7())
