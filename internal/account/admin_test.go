@@ -101,9 +101,17 @@ func TestCloseByHandOfAnUnfinishedRow(t *testing.T) {
 	require.ErrorIs(t, err, account.ErrProvider)
 	id, until := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id = $1`, b.tenant), b.Clock.Now().Add(time.Minute)
 	b.Exec(`UPDATE accounts SET leased_until = $2 WHERE tenant_id = $1`, b.tenant, until)
+	unfinished := func() []uuid.UUID {
+		t.Helper()
+		ids, err := account.Unfinished(b.ctx, b.Pool, b.Clock.Now(), b.tenant)
+		require.NoError(t, err)
+		return ids
+	}
 	b.Clock.Set(until.Add(-time.Microsecond))
+	require.Empty(t, unfinished())
 	require.ErrorIs(t, b.closeByHand(id), account.ErrNotClosable)
 	b.Clock.Set(until)
+	require.Equal(t, []uuid.UUID{id}, unfinished())
 	b.Touches(func() { require.NoError(t, b.closeByHand(id)) }, id.String())
 	require.ErrorIs(t, b.closeByHand(id), account.ErrNotFound)
 }
