@@ -91,3 +91,17 @@ func TestOthersRowsDoNotExist(t *testing.T) {
 	require.NoError(t, listed)
 	require.Len(t, members, 1)
 }
+
+// An endpoint that named accounts gets the events of all of them once it names none (nil).
+func TestAnEndpointOfAllAccountsAgain(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	s := b.shop("ada@example.com")
+	b.Account(s.id, "shop-1")
+	e, _, err := b.AddEndpoint(ctx, s.id, EndpointChange{URL: new("https://one.example"), AccountRefs: &[]string{"shop-1"}}, bySession)
+	require.NoError(t, err)
+	require.Equal(t, []string{"shop-1"}, e.AccountRefs)
+	e, err = b.ChangeEndpoint(ctx, s.id, e.ID, EndpointChange{AccountRefs: new([]string)}, bySession)
+	require.NoError(t, err)
+	require.Nil(t, e.AccountRefs)
+}
