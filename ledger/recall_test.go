@@ -83,6 +83,24 @@ func TestNoReversalOfAConfirmedCreditWithoutARecall(t *testing.T) {
 	b.verify()
 }
 
+// A call that moves an entry twice is refused, and the error names the entry.
+func TestNoEntryMovesTwiceInOneCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := b.credit("10.00")
+	err := b.tx(func(tx pg.Tx) error {
+		var moves []ledger.Move
+		for _, event := range []ledger.Event{ledger.EventHold, ledger.EventConfirm} {
+			moves = append(moves, ledger.Move{TransactionGroupID: e.TransactionGroupID, Direction: ledger.Credit, Event: event})
+		}
+		_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), moves)
+		return err
+	})
+	require.ErrorContains(t, err, e.ID.String()+" moved twice in one call")
+	require.Equal(t, "10.00", b.balance())
+	b.verify()
+}
+
 // Many move the entries of few accounts at once, each in another order: each entry moves once, and
 // the books hold.
 func TestMovesAtOnce(t *testing.T) {

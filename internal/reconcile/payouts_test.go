@@ -296,6 +296,20 @@ func TestReconcileKnowsWhenTheMoneyMoved(t *testing.T) {
 	for ref, want := range map[string]time.Time{"failed SUCCESS": changed, "refunded SUCCESS": changed, "success REFUND": changed, "success SUCCESS": made} {
 		require.Equal(t, want, b.since(ref), ref)
 	}
+	b.payments, b.svc = b.servicesWith(undated{b.client()})
+	b.lastHour()
+	require.Equal(t, made, b.since("failed SUCCESS"), "the record does not say when it changed")
+}
+
+// undated is a bank that does not say when a payout's record changed.
+type undated struct{ provider.Bank }
+
+func (b undated) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	page, err := b.Bank.Transactions(ctx, from, to, cursor)
+	for i := range page.Payouts {
+		page.Payouts[i].UpdatedAt = time.Time{}
+	}
+	return page, err
 }
 
 // What a person has dealt with is no exception, as long as the bank's record says just that; the

@@ -16,6 +16,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
 	"ajo/internal/page"
+	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
@@ -302,6 +303,21 @@ func TestSettleToABeneficiary(t *testing.T) {
 	require.Equal(t, transfer.ErrBeneficiary, errs.As(err))
 	b.paid(p)
 	b.money("899.00", "credit 1000.00 confirmed", "debit 100.00 confirmed", "debit 1.00 provisional")
+}
+
+// Who removes a beneficiary waits for a settlement that has found it.
+func TestARemovalWaitsForTheSettlement(t *testing.T) {
+	b := setup(t)
+	b.fund("1000.00")
+	saved := b.save("0123456789", "Landlord")
+	require.NoError(t, b.InOrder(testenv.LocksBalance(b.account), func(pg.Tx) error {
+		_, err := b.Pool.Exec(b.ctx, `SELECT FROM beneficiaries WHERE id = $1 FOR UPDATE NOWAIT`, saved.ID)
+		require.Equal(t, "55P03", pg.Code(err), "the settlement has locked it")
+		return nil
+	}, func() error {
+		_, err := b.svc.Settle(b.ctx, b.tenant, "shop", to(saved, "1.00"), idempotency.Request{})
+		return err
+	}))
 }
 
 // waitHours has new beneficiaries wait before payouts above the policy's threshold.
