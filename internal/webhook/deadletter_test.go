@@ -259,7 +259,8 @@ func TestReplaySinceByWhenItWasMade(t *testing.T) {
 	}
 }
 
-// The dead letters of a day are found without reading all older ones.
+// The dead letters of a day are found without reading all older ones, and behind many deliveries
+// that are none.
 func TestReplaySinceBesideManyOlder(t *testing.T) {
 	b := setup(t)
 	now := b.Clock.Now()
@@ -267,6 +268,9 @@ func TestReplaySinceBesideManyOlder(t *testing.T) {
 	b.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at)
 		SELECT overlay(gen_random_uuid()::text PLACING left($3, 13) FROM 1)::uuid, $1, $2, gen_random_uuid(), 'payment.received', 'https://example.com', '{}', 'dead_letter', $4
 		FROM generate_series(1, 2000) n`, b.tenant, b.account, older, now.AddDate(0, -1, 0))
+	b.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at, delivered_at)
+		SELECT overlay(gen_random_uuid()::text PLACING left($3, 13) FROM 1)::uuid, $1, $2, gen_random_uuid(), 'payment.received', 'https://example.com', '{}', 'delivered', $4, $4
+		FROM generate_series(1, 1000) n`, b.tenant, b.account, partition.Floor(now.Add(-time.Hour)).String(), now.Add(-time.Hour))
 	b.Exec(`ANALYZE deliveries`)
 	want := b.in(Dead)
 	since := now.Add(-24 * time.Hour)
