@@ -51,6 +51,7 @@ func (b *bundle) shown(tenant uuid.UUID) (all []string) {
 	}
 	for _, x := range s.Tiers {
 		require.NotZero(b.T, x.Tier)
+		require.NotNil(b.T, x.MaxDeposit)
 		all = append(all, string(rune('0'+x.Tier))+" "+x.MaxDeposit.String())
 	}
 	return all
@@ -84,6 +85,9 @@ func TestLimitsByTheirStart(t *testing.T) {
 	b.Clock.Set(later)
 	require.Equal(t, []string{"2.00", "1 11.00", "3 30.00"}, b.shown(b.mine))
 	require.Equal(t, []string{"5.00", "1 50.00"}, b.shown(b.other))
+	_, err := b.svc.SetTier(b.ctx, b.other, time.Time{}, limit.Tier{Tier: 1}, by)
+	require.NoError(t, err)
+	require.Equal(t, []string{"5.00"}, b.shown(b.other), "a tier without limits is not shown")
 	require.NoError(t, b.tier(b.mine, later.Add(moment), 1, "12.00"))
 
 	sets, err := b.svc.Sets(b.ctx, b.mine)
