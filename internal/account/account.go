@@ -163,14 +163,3 @@ func (a *Account) fields() []any {
 		&a.BankName, &a.Currency, &a.Status, &a.Type, &a.CallbackURL, &a.ExpectedAmount, &a.ExpiresAt, &a.Policy, &a.Split, &a.CreatedAt, &a.UpdatedAt,
 	}
 }
-
-// Standing returns an error if the credential of a request has ended since it came, for a use case
-// that may wait for others or for a lock, and checks it after that. Nil: that is not checked.
-type Standing func(ctx context.Context, q pg.Querier) error
-
-func (s Standing) check(ctx context.Context, q pg.Querier) error {
-	if s == nil {
-		return nil
-	}
-	return s(ctx, q)
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/freeze"
 	"ajo/internal/idempotency"
@@ -33,7 +34,7 @@ type BookOrder struct {
 	ToAccountRef string
 	Amount       string // decimal naira, as the client wrote it
 	Narration    string
-	Standing     Standing `json:"-"`
+	Standing     audit.Standing `json:"-"`
 }
 
 // BookTransfer is the answer to a [BookOrder]: both entries are posted and confirmed.
@@ -86,7 +87,7 @@ func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, 
 		if from, to, err = bookAccounts(ctx, tx, now, tenantID, ref, o.ToAccountRef); err != nil {
 			return nil, err
 		}
-		if err := o.Standing.check(ctx, tx); err != nil {
+		if err := o.Standing.Check(ctx, tx); err != nil {
 			return nil, err
 		}
 		b := ledger.BookTransfer{ID: uuid.Must(uuid.NewV7()), From: from.ID, To: to.ID, Amount: amount, Narration: o.Narration}

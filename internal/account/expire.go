@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/audit"
 	"ajo/internal/failpoint"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -24,7 +25,7 @@ const (
 
 // Expire ends an active account at the tenant's request. Closing it at the bank is scheduled.
 // Not active: [ErrNotActive].
-func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason string, standing Standing) (Account, error) {
+func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason string, standing audit.Standing) (Account, error) {
 	var a Account
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		found, err := Find(ctx, tx, tenantID, ref)
@@ -39,7 +40,7 @@ func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason st
 		if !moved {
 			return ErrNotActive
 		}
-		if err := standing.check(ctx, tx); err != nil { // it may have waited for the account's lock
+		if err := standing.Check(ctx, tx); err != nil { // it may have waited for the account's lock
 			return err
 		}
 		err = tx.QueryRow(ctx, `SELECT `+columns+` FROM accounts a WHERE a.id = $1`, found.ID).Scan(a.fields()...)

@@ -49,8 +49,8 @@ type NewAccount struct {
 	ExpiresAt      *time.Time
 	Mode           string // "", "dedicated" or "onetime"
 	Policy         *Policy
-	By             *audit.By // the member who asks for it; nil: an API key, whose accounts are not in the audit log
-	Standing       Standing  `json:"-"`
+	By             *audit.By      // the member who asks for it; nil: an API key, whose accounts are not in the audit log
+	Standing       audit.Standing `json:"-"`
 }
 
 var (
@@ -272,7 +272,7 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 		case r.Status == Active:
 			return r.answer(ctx, tx, now)
 		}
-		if err := in.Standing.check(ctx, tx); err != nil { // it may have waited for another caller
+		if err := in.Standing.Check(ctx, tx); err != nil { // it may have waited for another caller
 			return err
 		}
 		if err := idempotency.Reserve(ctx, tx, now, key); err != nil {

@@ -37,15 +37,26 @@ type By struct {
 	Actor  string // "cli:<os user>" for the command line, "console:<name>" for the console
 	Reason string // one line, kept for good; a tenant need not give one
 
-	own  bool       // a tenant does it
-	from netip.Addr // from where
-	// refuses whoever may not do it any more; nil: that is not checked
-	stands func(context.Context, pg.Querier) error
+	own    bool       // a tenant does it
+	from   netip.Addr // from where
+	stands Standing
+}
+
+// Standing returns an error if the credential of a request has ended since it came, for a use case
+// that may wait for others or for a lock, and checks it after that. Nil: that is not checked.
+type Standing func(context.Context, pg.Querier) error
+
+// Check returns what s does.
+func (s Standing) Check(ctx context.Context, q pg.Querier) error {
+	if s == nil {
+		return nil
+	}
+	return s(ctx, q)
 }
 
 // While is b as long as stands returns nil when the entry is written: whoever waits for a lock may
 // have lost the right to what is waited for.
-func (b By) While(stands func(context.Context, pg.Querier) error) By {
+func (b By) While(stands Standing) By {
 	b.stands = stands
 	return b
 }
@@ -128,10 +139,8 @@ func Write(ctx context.Context, tx pg.Tx, now time.Time, e Entry) error {
 	if err := e.Check(); err != nil {
 		return err
 	}
-	if e.stands != nil {
-		if err := e.stands(ctx, tx); err != nil {
-			return err
-		}
+	if err := e.stands.Check(ctx, tx); err != nil {
+		return err
 	}
 	detail := []byte(`{}`)
 	if e.Detail != nil {

@@ -86,9 +86,8 @@ type Submission struct {
 
 // Submitter is who submits a NIN. The zero value is an API key that nobody can revoke.
 type Submitter struct {
-	By *audit.By // the member; nil: an API key, whose submissions are not in the audit log
-	// returns an error if the credential of the request has ended since; nil: that is not checked
-	Standing func(ctx context.Context, q pg.Querier) error
+	By       *audit.By // the member; nil: an API key, whose submissions are not in the audit log
+	Standing audit.Standing
 }
 
 // SubmitNIN checks a NIN with the identity service and records what came of it: approved and tier
@@ -180,10 +179,8 @@ func (s *Service) recordOnce(ctx context.Context, checked Customer, nin secret.R
 		if c, err = lock(ctx, tx, checked.TenantID, checked.ID); err != nil {
 			return err
 		}
-		if by.Standing != nil { // the check, and the wait for the lock, may have taken a while
-			if err := by.Standing(ctx, tx); err != nil {
-				return err
-			}
+		if err := by.Standing.Check(ctx, tx); err != nil { // the check, and the wait for the lock, may have taken a while
+			return err
 		}
 		if err := c.maySubmit(); err != nil {
 			return err

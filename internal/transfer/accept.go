@@ -92,7 +92,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 	// For a request with a key, only [Service.Settle] checks, after it has asked the bank: here it
 	// would cost each request a query.
 	standing := func(i int) bool {
-		out[i].Err = requests[i].order.Maker.stands(ctx, tx)
+		out[i].Err = requests[i].order.Maker.Standing.Check(ctx, tx)
 		return out[i].Err == nil
 	}
 	var candidates []*acceptance

@@ -268,7 +268,7 @@ func (s *Service) Decide(ctx context.Context, tenantID uuid.UUID, merchantTxRef 
 		if a, err = readApproval(ctx, tx, tenantID, merchantTxRef); err != nil {
 			return err
 		}
-		if err := who.stands(ctx, tx); err != nil {
+		if err := who.Standing.Check(ctx, tx); err != nil {
 			return err // while the lock was waited for
 		}
 		ids, err := idsOf(ctx, tx, tenantID, who.Member)

@@ -92,7 +92,7 @@ func (s *Service) SaveBeneficiary(ctx context.Context, tenantID uuid.UUID, n New
 		return b, false, ErrBank // the bank has named nobody
 	}
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		if err := maker.stands(ctx, tx); err != nil {
+		if err := maker.Standing.Check(ctx, tx); err != nil {
 			return err // the bank's answer may have taken a while
 		}
 		now := s.Clock.Now()

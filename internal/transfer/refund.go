@@ -150,7 +150,7 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 	to.key, to.trace, to.refund, to.order.Maker = key, trace.Parent(ctx), of, maker
 	var settled Settled
 	settled.Answer, settled.Replayed, err = idempotency.Once(ctx, s.Pool, s.Clock, http.StatusAccepted, key, func(tx pg.Tx, now time.Time) (any, error) {
-		if err := maker.stands(ctx, tx); err != nil {
+		if err := maker.Standing.Check(ctx, tx); err != nil {
 			return nil, err
 		}
 		a, err := s.acceptRefund(ctx, tx, now, account.Ref{TenantID: tenantID, ID: p.AccountID}, sum, to)

@@ -44,18 +44,9 @@ type Order struct {
 // Maker is who asks for a transfer, decides about one, or saves a beneficiary. If Member is empty,
 // it is an API key, whose transfers are not in the audit log.
 type Maker struct {
-	Member uuid.UUID // who cannot approve it
-	By     audit.By
-	// returns an error if the credential of the request has ended since; nil: that is not checked
-	Standing func(ctx context.Context, q pg.Querier) error `json:"-"`
-}
-
-// stands returns an error if the maker's credential has ended.
-func (m Maker) stands(ctx context.Context, q pg.Querier) error {
-	if m.Standing == nil {
-		return nil
-	}
-	return m.Standing(ctx, q)
+	Member   uuid.UUID // who cannot approve it
+	By       audit.By
+	Standing audit.Standing `json:"-"`
 }
 
 // write records in the audit log that a member asks for a transfer.
@@ -155,7 +146,7 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 		if err := s.matchName(ctx, o); err != nil {
 			return Settled{}, err
 		}
-		if err := o.Maker.stands(ctx, s.Pool); err != nil {
+		if err := o.Maker.Standing.Check(ctx, s.Pool); err != nil {
 			return Settled{}, err // the bank's answer may have taken a while
 		}
 	}
