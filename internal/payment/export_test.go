@@ -47,3 +47,19 @@ func (s *Service) ConfirmTogether(ctx context.Context, ids ...uuid.UUID) (err er
 	}
 	return err
 }
+
+// ListTogether looks for the lists of payments that are due in one batch, and waits until those
+// that are worth it are read.
+func (s *Service) ListTogether(ctx context.Context, ids ...uuid.UUID) (err error) {
+	checks := make([]*check, len(ids))
+	for i, id := range ids {
+		if checks[i], err = s.checks.Do(ctx, id); err != nil || checks[i] == nil {
+			return errors.Join(err, errors.New("payment: nothing is due"))
+		}
+	}
+	for _, o := range s.findLists(ctx, checks) {
+		err = errors.Join(err, o.Err)
+	}
+	s.lists.reading.Wait()
+	return err
+}
