@@ -125,10 +125,10 @@ func (d *devRun) start(ctx context.Context, s *stack.Stack) error {
 	} else if len(applied) > 0 {
 		d.say("  migrated: %s", strings.Join(applied, ", "))
 	}
-	if err := d.configure(s); err != nil {
+	if err := onFree("127.0.0.1:8090", d.startBank); err != nil {
 		return err
 	}
-	if err := d.startBank(); err != nil {
+	if err := d.configure(s); err != nil {
 		return err
 	}
 	if err := d.startSandbox(ctx, s); err != nil {
@@ -139,12 +139,24 @@ func (d *devRun) start(ctx context.Context, s *stack.Stack) error {
 		return err
 	}
 	d.stops = append(d.stops, worker.Stop)
-	if d.api, d.failed, err = StartAPI(ctx, d.cfg, d.log.With(slog.String("role", "api"))); err != nil {
+	err = onFree("127.0.0.1:8080", func(addr string) (err error) {
+		d.cfg.HTTPAddr = addr
+		d.api, d.failed, err = StartAPI(ctx, d.cfg, d.log.With(slog.String("role", "api")))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	d.stops = append(d.stops, d.api.Stop)
 	d.bank.SetWebhookURL(d.api.URL + "/webhooks/provider")
-	if d.ops, err = StartOps(d.cfg, d.log, d.Commands); err != nil {
+	err = onFree("127.0.0.1:8081", func(addr string) (err error) {
+		d.cfg.OpsAddr = addr
+		if d.ops, err = StartOps(d.cfg, d.log, d.Commands); d.ops == nil && err == nil {
+			return syscall.EADDRINUSE
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	d.stops = append(d.stops, d.ops.Stop)
@@ -175,16 +187,14 @@ func (d *devRun) configure(s *stack.Stack) error {
 	if err != nil {
 		return err
 	}
-	bank := "http://" + freeAddr("127.0.0.1:8090")
 	d.cfg, err = config.Parse(map[string]string{
-		"AJO_HTTP_ADDR": freeAddr("127.0.0.1:8080"), "AJO_OPS_ADDR": freeAddr("127.0.0.1:8081"),
 		"AJO_DRAIN": "0s", "AJO_DATABASE_URL": s.DatabaseURL, "AJO_REDIS_URL": s.RedisURL, "AJO_ENCRYPTION_KEYS": keys,
-		"AJO_PROVIDER_URL": bank, "AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID,
+		"AJO_PROVIDER_URL": d.bankURL, "AJO_PROVIDER_ACCOUNT_ID": fakebank.DefaultAccountID,
 		"AJO_PROVIDER_CLIENT_ID": fakebank.DefaultClientID, "AJO_PROVIDER_CLIENT_SECRET": fakebank.DefaultClientSecret,
 		"AJO_PROVIDER_WEBHOOK_SECRET": fakebank.DefaultWebhookSecret, "AJO_MAIL_DIR": filepath.Join(d.Dir, "mail"),
 		"AJO_SPOOL_DIR": filepath.Join(d.Dir, "spool"),
 		// any will do
-		"AJO_IDENTITY_URL": bank, "AJO_IDENTITY_APP_ID": "dev", "AJO_IDENTITY_KEY": "dev",
+		"AJO_IDENTITY_URL": d.bankURL, "AJO_IDENTITY_APP_ID": "dev", "AJO_IDENTITY_KEY": "dev",
 		"AJO_OPS_PASSWORD": password, "AJO_OPS_WRITABLE": "false",
 		"AJO_TEST_URL": fmt.Sprintf("http://127.0.0.1:%d", port), "AJO_TEST_SECRET": testSecret,
 	})
@@ -192,19 +202,22 @@ func (d *devRun) configure(s *stack.Stack) error {
 	return err
 }
 
-func (d *devRun) startBank() error {
+func (d *devRun) startBank(addr string) error {
 	d.bank = fakebank.New(fakebank.Options{
 		Log: d.log.With(slog.String("role", "fakebank")), StateFile: filepath.Join(d.Dir, "fakebank.json"), PayoutDelay: 3 * time.Second,
 		RecipientRate: fakebank.DefaultRecipientRate,
 	})
-	url, err := d.bank.Start(strings.TrimPrefix(d.cfg.ProviderURL, "http://"))
+	url, err := d.bank.Start(addr)
+	if err != nil {
+		return errors.Join(err, d.bank.Close())
+	}
 	d.stops = append(d.stops, func() {
 		if err := d.bank.Close(); err != nil {
 			d.say("the fake bank: %v", err)
 		}
 	})
 	d.bankURL = url
-	return err
+	return nil
 }
 
 // kept returns the content of a file in the data folder; on the first run draw creates it.
@@ -219,6 +232,17 @@ func (d *devRun) kept(name string, draw func() string) (string, error) {
 	}
 	v := draw()
 	return v, os.WriteFile(path, []byte(v+"\n"), 0o600)
+}
+
+// onFree starts what listens on addr, or where that is taken, on a free port. It tries another one
+// as long as somebody else was faster.
+func onFree(addr string, start func(addr string) error) (err error) {
+	for range 10 {
+		if err = start(freeAddr(addr)); !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return err
 }
 
 // freeAddr returns addr if it is free, else a free port of the same host.
