@@ -53,6 +53,22 @@ func TestARenameEndsAnApproval(t *testing.T) {
 	require.Equal(t, []any{KYCNone, 1}, []any{c.KYCStatus, c.KYCTier})
 }
 
+// A renaming waits for an approval of the name before, and ends it.
+func TestARenamingBesideAnApproval(t *testing.T) {
+	b := setup(t)
+	id := b.in(KYCPendingReview)
+	var c Customer
+	require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `UPDATE customers SET kyc_status = 'approved', kyc_tier = 2 WHERE id = $1`, id)
+		return err
+	}, func() (err error) {
+		c, err = b.Rename(b.ctx, b.tenant, id, "Somebody Else")
+		return err
+	}))
+	require.Equal(t, []any{KYCNone, 1, "Somebody Else"}, []any{c.KYCStatus, c.KYCTier, c.Name})
+	require.Equal(t, c, b.get(id))
+}
+
 // One NIN approves one customer of a tenant; the next one with it waits for a person, who may
 // approve it all the same.
 func TestANINApprovesOneCustomerOfATenant(t *testing.T) {
@@ -95,6 +111,28 @@ func TestANINApprovesOneCustomerOfATenant(t *testing.T) {
 	// The number cannot be told from what is kept.
 	require.NotContains(t, testenv.Value[string](b.Env, `SELECT string_agg(c::text, '') || string_agg(h::text, '') FROM customers c, hash_keys h`), nin)
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM hash_keys`))
+}
+
+// An approval is marked as one of a NIN that is shared if the NIN has approved another customer of
+// the same tenant: another tenant's does not count, nor one that waits.
+func TestAnApprovalOfASharedNINIsMarked(t *testing.T) {
+	b := setup(t, func(o *Options) { o.Identity = nil }) // each submission waits for a person
+	waiting := func() uuid.UUID {
+		id := b.in(KYCNone)
+		_, err := b.submit(id, nin)
+		require.NoError(t, err)
+		return id
+	}
+	approve := func(id uuid.UUID) (shared bool) {
+		_, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+		require.NoError(t, err)
+		return testenv.Value[bool](b.Env, `SELECT nin_shared FROM customers WHERE id = $1`, id)
+	}
+	require.False(t, approve(waiting()))
+	b.tenant = b.Tenant()
+	first, second := waiting(), waiting()
+	require.False(t, approve(first), "another tenant's is approved, and one of this tenant's waits")
+	require.True(t, approve(second))
 }
 
 func TestOneNINAtOnce(t *testing.T) {
@@ -201,7 +239,8 @@ func TestAnotherNINIsNotDecided(t *testing.T) {
 	require.NoError(t, err)
 	shown, err := b.Show(b.ctx, id)
 	require.NoError(t, err)
-	_, err = b.RejectByHand(b.ctx, shown.Customer, byHand)
+	rejected := shown.Customer
+	_, err = b.RejectByHand(b.ctx, rejected, byHand)
 	require.NoError(t, err)
 	got, err := b.submit(id, another)
 	require.NoError(t, err)
@@ -216,6 +255,8 @@ func TestAnotherNINIsNotDecided(t *testing.T) {
 	c, err := b.ApproveByHand(b.ctx, shown.Customer, byHand)
 	require.NoError(t, err)
 	require.Equal(t, []any{KYCApproved, "2228"}, []any{c.KYCStatus, *c.NINLast4})
+	_, err = b.RejectByHand(b.ctx, rejected, byHand)
+	require.ErrorIs(t, err, ErrNotPending, "whatever was shown, nothing waits")
 }
 
 func TestTiersAndStatuses(t *testing.T) {

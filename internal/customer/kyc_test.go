@@ -93,6 +93,7 @@ func TestSubmissionsThatAreRefused(t *testing.T) {
 		status Status
 		want   error
 	}{
+		{KYCApproved, 1, Active, ErrTier},
 		{KYCApproved, 2, Active, ErrTier},
 		{KYCApproved, 3, Active, ErrTier},
 		{KYCNone, 3, Active, ErrTier},
