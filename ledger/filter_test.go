@@ -13,6 +13,7 @@ import (
 
 	"ajo/internal/clock"
 	"ajo/internal/errs"
+	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
@@ -315,34 +316,46 @@ func TestPagesOfPaymentsOfOneTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const n = pg.ScanLimit + 2
-	require.NoError(t, b.tx(func(tx pg.Tx) error {
-		if _, err := tx.Exec(b.ctx, `SET LOCAL session_replication_role = replica`); err != nil { // entries begin as provisional
+	many := func(account uuid.UUID) {
+		require.NoError(t, b.tx(func(tx pg.Tx) error {
+			if _, err := tx.Exec(b.ctx, `SET LOCAL session_replication_role = replica`); err != nil { // entries begin as provisional
+				return err
+			}
+			_, err := tx.Exec(b.ctx, `
+				INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, created_at)
+				SELECT gen_random_uuid(), a.tenant_id, a.id, n, 'credit', n, CASE WHEN n IN (1, 2, $3) THEN 'provisional' ELSE 'confirmed' END, gen_random_uuid(), n,
+					$2::timestamptz + interval '1 hour' * CASE n WHEN 1 THEN -1 WHEN $3 THEN 1 ELSE 0 END
+				FROM accounts a, generate_series(1, $3::int) n WHERE a.id = $1`, account, testenv.Epoch, n)
 			return err
-		}
-		_, err := tx.Exec(b.ctx, `
-			INSERT INTO ledger_entries (id, tenant_id, account_id, seq, direction, amount, status, transaction_group_id, running_balance, created_at)
-			SELECT gen_random_uuid(), a.tenant_id, a.id, n, 'credit', n, CASE WHEN n IN (1, 2, $3) THEN 'provisional' ELSE 'confirmed' END, gen_random_uuid(), n,
-				$2::timestamptz + interval '1 hour' * CASE n WHEN 1 THEN -1 WHEN $3 THEN 1 ELSE 0 END
-			FROM accounts a, generate_series(1, $3::int) n WHERE a.id = $1`, b.account, testenv.Epoch, n)
-		return err
-	}))
-	for _, s := range []page.Sort{{}, {Ascending: true}} {
-		var got []string
-		r := page.Request{Limit: 100, Sort: s}
-		for more, pages := true, 0; more && pages < 10; pages++ {
-			list, info, err := ledger.Payments(b.ctx, b.Pool, b.tenant(), ledger.PaymentFilter{Status: ledger.Provisional}, r)
-			require.NoError(t, err)
+		}))
+	}
+	pages := func(limit int, s page.Sort) (got [][]string) {
+		for _, list := range testenv.Pages(t, 10, func(r page.Request) ([]ledger.Payment, page.Info, error) {
+			r.Limit, r.Sort = limit, s
+			return ledger.Payments(b.ctx, b.Pool, b.tenant(), ledger.PaymentFilter{Status: ledger.Provisional}, r)
+		}) {
+			var amounts []string
 			for _, p := range list {
-				got = append(got, p.Amount.String())
+				amounts = append(amounts, p.Amount.String())
 			}
-			if more = info.HasMore; more {
-				r.After = *info.NextCursor
+			got = append(got, amounts)
+		}
+		return got
+	}
+	orders := []page.Sort{{}, {Ascending: true}}
+	many(b.Account(b.Tenant(), "another tenant's"))
+	for _, s := range orders {
+		require.Equal(t, [][]string{nil}, pages(100, s), "another tenant's are not looked at; oldest first: %v", s.Ascending)
+	}
+	many(b.account)
+	for _, s := range orders {
+		for _, limit := range []int{1, 100} {
+			got := slices.Concat(pages(limit, s)...)
+			if !s.Ascending {
+				slices.Reverse(got)
 			}
+			require.Equal(t, []string{"1.00", "2.00", "10002.00"}, got, "oldest first: %v, limit %d", s.Ascending, limit)
 		}
-		if !s.Ascending {
-			slices.Reverse(got)
-		}
-		require.Equal(t, []string{"1.00", "2.00", "10002.00"}, got, "oldest first: %v", s.Ascending)
 	}
 }
 
@@ -368,9 +381,8 @@ func TestFilesLookAtABoundedPart(t *testing.T) {
 		SELECT gen_random_uuid(), a.tenant_id, a.id, n, 'credit', n, CASE WHEN n = 1 THEN 'provisional' ELSE 'confirmed' END, gen_random_uuid(), n, $2::timestamptz + n * interval '1 day'
 		FROM accounts a, generate_series(1, $3::int) n WHERE a.id = $1`, b.account, testenv.Epoch, n)
 	b.Exec(`UPDATE ledger_balances SET total_credits = $2::int, last_seq = $2::int WHERE account_id = $1`, b.account, n)
-	to := testenv.Epoch.AddDate(0, 0, n-1)
-	lines := func(to time.Time) (amounts []string, err error) {
-		for l, err := range ledger.Lines(b.ctx, b.Pool, b.account, ledger.Filter{Status: ledger.Provisional, To: to}, limit) {
+	lines := func(f ledger.Filter) (amounts []string, err error) {
+		for l, err := range ledger.Lines(b.ctx, b.Pool, b.account, f, limit) {
 			if err != nil {
 				return nil, err
 			}
@@ -378,9 +390,9 @@ func TestFilesLookAtABoundedPart(t *testing.T) {
 		}
 		return amounts, nil
 	}
-	payments := func(account uuid.UUID) func(time.Time) ([]string, error) {
+	payments := func(f ledger.PaymentFilter) func(time.Time) ([]string, error) {
 		return func(to time.Time) (amounts []string, err error) {
-			f := ledger.PaymentFilter{AccountID: account, Status: ledger.Provisional, To: to}
+			f.To = to
 			err = ledger.EachPayment(b.ctx, b.Pool, b.tenant(), f, limit, func(p ledger.Payment) error {
 				amounts = append(amounts, p.Amount.String())
 				return nil
@@ -388,16 +400,30 @@ func TestFilesLookAtABoundedPart(t *testing.T) {
 			return amounts, err
 		}
 	}
+	one := money.Must("1.00")
 	for what, read := range map[string]func(time.Time) ([]string, error){
-		"lines": lines, "an account's payments": payments(b.account), "a tenant's payments": payments(uuid.Nil),
+		"lines":                              func(to time.Time) ([]string, error) { return lines(ledger.Filter{Status: ledger.Provisional, To: to}) },
+		"an account's payments":              payments(ledger.PaymentFilter{AccountID: b.account, Status: ledger.Provisional}),
+		"an account's payments of an amount": payments(ledger.PaymentFilter{AccountID: b.account, Amount: &one}),
+		"a tenant's payments":                payments(ledger.PaymentFilter{Status: ledger.Provisional}),
+		"a tenant's payments of an amount":   payments(ledger.PaymentFilter{Amount: &one}),
 	} {
 		_, err := read(time.Time{})
 		require.ErrorIs(t, err, ledger.ErrWide, what)
-		got, err := read(to)
+		got, err := read(testenv.Epoch.AddDate(0, 0, n-1))
 		require.NoError(t, err, what)
 		require.Equal(t, []string{"1.00"}, got, what)
 	}
-	for l, err := range ledger.Lines(b.ctx, b.Pool, b.account, ledger.Filter{Status: ledger.Reversed}, limit) {
-		t.Fatal("an index finds that there is none", l, err)
+	_, err := lines(ledger.Filter{From: testenv.Epoch})
+	require.Equal(t, "the statement has more than 2 lines: narrow it by from and to", errs.As(err).Msg, "it drops none in between")
+	for what, f := range map[string]ledger.Filter{
+		"what is before a time is not looked at": {Status: ledger.Provisional, From: testenv.Epoch.AddDate(0, 0, 2)},
+		"an index finds no reversal":             {Status: ledger.Reversed},
+		"an index finds no review":               {Status: ledger.NeedsReview},
+		"an index finds no debit":                {Direction: ledger.Debit},
+	} {
+		got, err := lines(f)
+		require.NoError(t, err, what)
+		require.Empty(t, got, what)
 	}
 }
