@@ -269,6 +269,12 @@ func TestAReleasedCreditLeaves(t *testing.T) {
 		return err
 	}))
 	b.move(over, ledger.EventReverse)
+	reviewed := b.deposit("5.00")[0]
+	b.move(reviewed, ledger.EventHold)
+	b.move(reviewed, ledger.EventReverse) // its room in the day is free since the review
+	paid, err := b.debit("7.00")
+	require.NoError(t, err)
+	b.move(paid, ledger.EventReverse) // a payout takes no room, and leaves none
 	b.deposit("20.01")
 	require.Equal(t, []string{"0.01 maxDay of tier 1: NGN 100.00"}, b.limitHolds())
 	b.verify()
