@@ -69,6 +69,23 @@ func TestResumeReadsWhatIsNewer(t *testing.T) {
 	require.Empty(t, b.read(true).Findings)
 }
 
+// A run from the checkpoints on compares the days of system accounts too: with the other sides of
+// what is in the balance, in either direction.
+func TestResumeCountsOtherSides(t *testing.T) {
+	t.Parallel()
+	b := alone(t)
+	b.credit("1.00")
+	require.Empty(t, b.resume().Findings)
+	b.move(b.charged(100_00, 3_00, 22), ledger.EventConfirm)
+	b.move(b.charged(50_00, 2_00, 15), ledger.EventReverse)
+	m := movement(ledger.BankFees, ledger.Credit, "20.00")
+	m.Contra = ledger.PlatformRevenue
+	b.moveMoney(m)
+	r := b.resume()
+	require.Empty(t, r.Findings)
+	require.False(t, r.All)
+}
+
 // All that may happen to an entry below its account's checkpoint is no finding, at each step.
 func TestEntriesBelowACheckpointMove(t *testing.T) {
 	t.Parallel()
