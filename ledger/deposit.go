@@ -324,7 +324,6 @@ var (
 		FROM ` + pg.Unnest[heldChange](1, "m") + ` WHERE b.account_id = m.account_id`
 	addDeposits = `
 		INSERT INTO deposit_days AS d (tenant_id, account_id, day, allowed) SELECT tenant_id, account_id, day::date, allowed FROM ` + pg.Unnest[dayDeposit](1, "m") + `
-		WHERE EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = m.tenant_id) AND m.allowed >= 0
 		ON CONFLICT (tenant_id, account_id, day) DO UPDATE SET allowed = d.allowed + excluded.allowed`
 	takeDeposits = `
 		UPDATE deposit_days d SET allowed = greatest(d.allowed + m.allowed, 0) FROM ` + pg.Unnest[dayDeposit](1, "m") + `
