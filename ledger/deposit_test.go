@@ -18,13 +18,22 @@ import (
 	"ajo/ledger"
 )
 
-// limitTier sets the limits of a tier of the account's tenant; "" is none.
+// limitTier sets the limits of a tier of the account's tenant; "" is none. The neighbour's begin
+// later.
 func (b *books) limitTier(tier int, deposit, day, balance string) {
 	b.T.Helper()
-	b.Exec(`INSERT INTO tier_limits (tenant_id, tier, starts_at, max_deposit, max_day, max_balance, created_at, actor, reason)
-		VALUES ($1, $2, $3, nullif($4, '')::numeric, nullif($5, '')::numeric, nullif($6, '')::numeric, $3, 'cli:ada', 'the law')`,
-		b.owner(), tier, b.Clock.Now(), deposit, day, balance)
+	now := b.Clock.Now()
+	b.setLimits(b.account, tier, now, deposit, day, balance)
+	b.setLimits(b.neighbour, tier, now.Add(time.Microsecond), "0.00", "0.00", "0.00")
 	b.Clock.Advance(time.Second)
+}
+
+// setLimits sets the limits of a tier of an account's tenant from a time on; of uuid.Nil, none.
+func (b *books) setLimits(account uuid.UUID, tier int, at time.Time, deposit, day, balance string) {
+	b.T.Helper()
+	b.Exec(`INSERT INTO tier_limits (tenant_id, tier, starts_at, max_deposit, max_day, max_balance, created_at, actor, reason)
+		SELECT tenant_id, $2, $3, nullif($4, '')::numeric, nullif($5, '')::numeric, nullif($6, '')::numeric, $3, 'cli:ada', 'the law' FROM accounts WHERE id = $1`,
+		account, tier, at, deposit, day, balance)
 }
 
 // deposit posts payments in one call, as a batch does.
@@ -182,6 +191,23 @@ func TestATierReleases(t *testing.T) {
 	require.Equal(t, 4, testenv.Value[int](b.Env, `SELECT count(*) FROM holds WHERE source = 'limit' AND status = 'released'`))
 }
 
+// A tier releases the money of its own customer: another's stays held until that one's tier is set.
+func TestATierReleasesForItsCustomer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.limitTier(1, "50.00", "", "")
+	b.deposit("80.00")
+	own := b.account
+	b.account = b.Account(b.owner(), "customer-2")
+	b.deposit("80.00")
+	b.limitTier(1, "60.00", "", "")
+	require.Equal(t, 1, b.setTier(1, nil))
+	require.Equal(t, []string{"20.00 maxDeposit of tier 1: NGN 60.00"}, b.limitHolds())
+	b.account = own
+	require.Equal(t, []string{"30.00 maxDeposit of tier 1: NGN 50.00"}, b.limitHolds())
+	b.verify()
+}
+
 // Two upgrades at once, beside payments: each hold is released once, and none stays that the tier
 // by then allows.
 func TestTiersAtOnce(t *testing.T) {
@@ -265,9 +291,10 @@ func TestAReleasedCreditLeaves(t *testing.T) {
 	over := b.deposit("50.00")[0]
 	require.Equal(t, []string{"30.00 maxDay of tier 1: NGN 100.00"}, b.limitHolds())
 	require.NoError(t, b.tx(func(tx pg.Tx) error {
-		_, err := ledger.ReleaseAnyHold(b.ctx, tx, b.Clock.Now(), testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds`))
+		_, err := ledger.ReleaseAnyHold(b.ctx, tx, b.Clock.Now(), testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE entry_id = $1`, over.ID))
 		return err
 	}))
+	b.deposit("10.00") // is held, as it is above the limit
 	b.move(over, ledger.EventReverse)
 	reviewed := b.deposit("5.00")[0]
 	b.move(reviewed, ledger.EventHold)
@@ -276,7 +303,7 @@ func TestAReleasedCreditLeaves(t *testing.T) {
 	require.NoError(t, err)
 	b.move(paid, ledger.EventReverse) // a payout takes no room, and leaves none
 	b.deposit("20.01")
-	require.Equal(t, []string{"0.01 maxDay of tier 1: NGN 100.00"}, b.limitHolds())
+	require.Equal(t, []string{"10.00 maxDay of tier 1: NGN 100.00", "0.01 maxDay of tier 1: NGN 100.00"}, b.limitHolds())
 	b.verify()
 }
 
@@ -314,6 +341,10 @@ func TestAnUncountedCreditLeaves(t *testing.T) {
 	b.Clock.Advance(time.Second)
 	b.limitTier(1, "", "200.00", "")
 	b.Clock.Advance(time.Second)
+	own := b.account
+	b.account = b.Account(b.owner(), "customer-2")
+	b.deposit("90.00")
+	b.account = own
 	b.move(reviewed, ledger.EventConfirm)
 	require.Equal(t, "7.00", today())
 	release(early)
@@ -343,6 +374,7 @@ func TestAnUncountedCreditLeaves(t *testing.T) {
 		require.Equal(t, c.want, today())
 		b.verify()
 	}
+	require.Equal(t, "90.00", testenv.Value[money.Amount](b.Env, `SELECT allowed FROM deposit_days WHERE account_id <> $1`, b.account).String(), "another account has its own days")
 }
 
 // A part of a payment that comes back from a refund after the tenant has released the rest is held

@@ -215,7 +215,9 @@ func TestDaysAddUpWhereClocksDiffer(t *testing.T) {
 func TestClosingAfterAReview(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.credit("1.00")
+	for range 4 { // the neighbour has a fifth entry under review, too
+		b.credit("1.00")
+	}
 	reviewed := b.credit("2.00")
 	b.Clock.Advance(time.Hour)
 	b.move(reviewed, ledger.EventHold)
@@ -225,12 +227,12 @@ func TestClosingAfterAReview(t *testing.T) {
 		f    ledger.Filter
 		want string
 	}{
-		{ledger.Filter{To: now}, "3.00"},
-		{ledger.Filter{From: now.Add(-time.Minute), To: now}, "3.00"},
-		{ledger.Filter{To: soon}, "1.00"},
-		{ledger.Filter{}, "1.00"},
-		{ledger.Filter{From: now, To: soon}, "1.00"},
-		{ledger.Filter{From: now}, "1.00"},
+		{ledger.Filter{To: now}, "6.00"},
+		{ledger.Filter{From: now.Add(-time.Minute), To: now}, "6.00"},
+		{ledger.Filter{To: soon}, "4.00"},
+		{ledger.Filter{}, "4.00"},
+		{ledger.Filter{From: now, To: soon}, "4.00"},
+		{ledger.Filter{From: now}, "4.00"},
 	} {
 		opening, err := ledger.BalanceAt(b.ctx, b.Pool, b.account, c.f.From)
 		require.NoError(t, err)

@@ -32,6 +32,12 @@ func TestHoldsThatEndTogetherAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrManyHolds)
 	_, err = b.placeHold("50.00", nil)
 	require.NoError(t, err, "one that does not end by itself")
+	full := b.account
+	b.account = b.Account(b.owner(), "customer-2")
+	b.move(b.credit("1.00"), ledger.EventConfirm)
+	_, err = b.placeHold("0.01", &at)
+	require.NoError(t, err, "of another account")
+	b.account = full
 	b.holds("50.00 150.00")
 	_, err = b.releaseHold(first.ID)
 	require.NoError(t, err)

@@ -115,6 +115,17 @@ func TestHoldOfATenant(t *testing.T) {
 	require.Empty(t, list, "another tenant's account")
 	_, _, err = ledger.ReadHolds(b.ctx, b.Pool, b.Clock.Now(), b.owner(), b.account, "all", page.Request{Limit: 10})
 	require.ErrorIs(t, err, ledger.ErrHoldStatus)
+	_, err = ledger.FindHold(b.ctx, b.Pool, b.Clock.Now(), b.Tenant(), second.ID)
+	require.ErrorIs(t, err, ledger.ErrHoldNotFound, "another tenant's")
+
+	later := soon.Add(time.Hour)
+	for _, until := range []*time.Time{&later, nil} { // what is released ends no more at its until
+		h, err := b.placeHold("10.00", until)
+		require.NoError(t, err)
+		_, err = b.releaseHold(h.ID)
+		require.NoError(t, err)
+		b.holds("50.00 0.00")
+	}
 }
 
 // A page of holds looks at the account's own, and ends where it has looked at its share: the next
@@ -147,6 +158,9 @@ func TestHoldsBehindManyOthers(t *testing.T) {
 	}
 	many(b.Account(b.owner(), "sibling"))
 	require.Equal(t, [][]uuid.UUID{{own.ID}}, pages(), "another account's are not looked at")
+	list, _, err := ledger.ReadHolds(b.ctx, b.Pool, b.Clock.Now(), b.owner(), b.account, "", page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, []ledger.Hold{own}, list, "nor shown")
 	many(b.account)
 	require.Equal(t, [][]uuid.UUID{nil, {own.ID}}, pages())
 
@@ -433,7 +447,7 @@ func TestHoldsAndDebitsAtOnce(t *testing.T) {
 }
 
 func (b *books) openHolds() string {
-	return testenv.Value[string](b.Env, `SELECT coalesce(sum(amount), 0)::numeric(20, 2)::text FROM holds WHERE status = 'open'`)
+	return testenv.Value[string](b.Env, `SELECT coalesce(sum(amount), 0)::numeric(20, 2)::text FROM holds WHERE status = 'open' AND account_id = $1`, b.account)
 }
 
 // The verification finds a sum or an end that the open holds do not say.

@@ -32,7 +32,8 @@ type books struct {
 }
 
 // setup has a neighbour beside the account: another tenant's, with an entry of each status and with
-// the same numbers as the account's will have. No test changes its rows.
+// the same numbers as the account's will have, with holds and with limits. No test changes its
+// rows.
 func setup(t testing.TB) *books {
 	b := alone(t)
 	own := b.account
@@ -49,7 +50,7 @@ func alone(t testing.TB) *books {
 	return &books{Env: e, ctx: context.Background(), account: e.Account(e.Tenant(), "customer-1")}
 }
 
-// fill posts an entry of each status.
+// fill posts an entry of each status, places holds and sets limits.
 func (b *books) fill() {
 	b.T.Helper()
 	for i, event := range []ledger.Event{"", ledger.EventConfirm, ledger.EventReverse, ledger.EventHold} {
@@ -60,6 +61,12 @@ func (b *books) fill() {
 	}
 	_, err := b.debit("70.00")
 	require.NoError(b.T, err)
+	now := b.Clock.Now()
+	for _, until := range []*time.Time{nil, new(now.Add(time.Second)), new(now.AddDate(1, 0, 0))} {
+		_, err := b.placeHold("7.00", until)
+		require.NoError(b.T, err)
+	}
+	b.setLimits(b.account, 1, now.Add(-time.Second), "0.00", "0.00", "0.00")
 }
 
 func (b *books) tx(fn func(tx pg.Tx) error) error { return pg.InTx(b.ctx, b.Pool, fn) }

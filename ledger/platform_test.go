@@ -39,7 +39,7 @@ func TestAPolicyHoldsWhatThePlatformLeaves(t *testing.T) {
 			return err
 		}))
 	}
-	require.Equal(t, "0.01", testenv.Value[string](b.Env, `SELECT string_agg(amount::text, ' ') FROM holds`))
+	require.Equal(t, "0.01", testenv.Value[string](b.Env, `SELECT string_agg(amount::text, ' ') FROM holds WHERE account_id = $1`, b.account))
 }
 
 // Payments of an account with limits, what the platform takes of them, and all that may become of
