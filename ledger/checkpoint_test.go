@@ -266,6 +266,13 @@ func TestTamperedCheckpoints(t *testing.T) {
 		require.Contains(t, checksOf(b.read(true)), ledger.CheckCheckpoint, "its sums are others")
 		b.Exec(`UPDATE ledger_checkpoints SET seq = 99`)
 		require.Contains(t, checksOf(b.read(true)), ledger.CheckCheckpoint, "there is no such entry")
+		for _, set := range []string{`hash = sha256('')`, `credits = credits + 1`, `debits = debits + 1`} {
+			b.Exec(`DELETE FROM ledger_checkpoints`)
+			require.Empty(t, b.resume().Findings)
+			require.Empty(t, b.read(true).Findings)
+			b.Exec(`UPDATE ledger_checkpoints SET ` + set)
+			require.Equal(t, []string{ledger.CheckCheckpoint}, checksOf(b.read(true)), set)
+		}
 	})
 }
 
