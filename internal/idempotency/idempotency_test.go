@@ -126,6 +126,9 @@ func TestTheFirstAnswerIsKept(t *testing.T) {
 	kept, err = b.begin(stranger)
 	require.NoError(t, err)
 	require.Nil(t, kept, "another tenant's key")
+	kept, err = idempotency.Find(b.ctx, b.Pool, b.Clock.Now(), stranger)
+	require.NoError(t, err)
+	require.Nil(t, kept, "another tenant's key")
 }
 
 // The same JSON, written in another way, is the same request; another value is not, nor another
@@ -178,7 +181,10 @@ func TestReservation(t *testing.T) {
 	b := setup(t)
 	r := b.request("k", "body")
 	at := b.reserve(r)
-	_, err := b.begin(r)
+	stranger, err := idempotency.NewRequest(b.Tenant(), "k", "POST", "/v1/accounts", []byte("body"))
+	require.NoError(t, err)
+	b.reserve(stranger)
+	_, err = b.begin(r)
 	require.ErrorIs(t, err, idempotency.ErrRunning)
 	_, err = b.begin(b.request("k", "another body"))
 	require.ErrorIs(t, err, idempotency.ErrReused)
@@ -186,6 +192,8 @@ func TestReservation(t *testing.T) {
 	kept, err := b.begin(r)
 	require.NoError(t, err)
 	require.Nil(t, kept, "released")
+	_, err = b.begin(stranger)
+	require.ErrorIs(t, err, idempotency.ErrRunning, "another tenant's is not")
 
 	at = b.reserve(r)
 	b.Clock.Advance(time.Minute)
