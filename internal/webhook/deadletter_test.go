@@ -187,6 +187,9 @@ func TestDeadLetterOfANetworkError(t *testing.T) {
 		b.Clock.Set(next)
 	}
 	require.EqualError(t, b.Deliver(b.ctx, id), "connection refused")
+	for _, try := range b.attempts(id) {
+		require.Nil(t, try.StatusCode, "no answer came")
+	}
 	letters, _, err := b.DeadLetters(b.ctx, b.tenant, page.Request{Limit: 1})
 	require.NoError(t, err)
 	require.Len(t, letters, 1)

@@ -94,6 +94,7 @@ func TestAnEventComesToAURLOnce(t *testing.T) {
 	b.setSecret(own)
 	books, booksSecret := b.endpoint(r.URL+"/books", "{payment.received}")
 	b.endpoint(r.URL+"/other", "{payment.received}")
+	b.Env.Endpoint(b.Env.Tenant(), r.URL+"/books", "{payment.received}") // another tenant's
 	seen := func(p NewDelivery) call {
 		before := len(r.seen())
 		require.NoError(t, b.Deliver(b.ctx, b.to(p, uuid.Nil)))

@@ -51,6 +51,7 @@ func setup(t testing.TB) *bundle {
 	b.Endpoint(b.tenant, "https://neighbour.example/two", "{settlement.failed}")
 	b.Exec(`UPDATE tenants SET webhook_url = 'https://neighbour.example/', webhook_events = $2, event_log = true, listening_until = $3 WHERE id = $1`,
 		b.tenant, Types[1:], b.Clock.Now().AddDate(1, 0, 0))
+	b.Exec(`UPDATE accounts SET callback_url = 'https://neighbour.example/account' WHERE id = $1`, b.account)
 	b.Untouched(b.tenant.String())
 	b.tenant = b.Env.Tenant()
 	b.account = b.Env.Account(b.tenant, "customer-1")
