@@ -603,3 +603,19 @@ func TestPolicyAndLimits(t *testing.T) {
 	require.Equal(t, "limit 3950.00 maxDay of tier 1: NGN 5000.00", b.hold(held))
 	require.Equal(t, "5000.00", b.left())
 }
+
+// A payment names what holds it, on its own account, as long as that holds it.
+func TestAPaymentNamesItsHold(t *testing.T) {
+	b := setupPolicy(t, account.Policy{Under: account.Hold})
+	id, _ := b.pays("4000.00")
+	held := func() *ledger.Hold {
+		line, err := b.svc.Timeline(b.ctx, b.tenant, id)
+		require.NoError(t, err)
+		return line.Held
+	}
+	h := held()
+	require.NotNil(t, h)
+	require.Equal(t, []any{"customer-1", "3975.00", ledger.HeldByPolicy, ledger.HoldOpen}, []any{h.AccountRef, h.Amount.String(), h.Source, h.Status})
+	b.release(id)
+	require.Nil(t, held())
+}

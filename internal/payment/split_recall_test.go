@@ -164,3 +164,33 @@ func TestSecondRecallHoldsWhatAPartyHasSpent(t *testing.T) {
 	b.toTheEnd(again, 10)
 	b.has("0.00", "0.00", "0.00")
 }
+
+// A recall of a payment that is posted again holds nothing of what a party has kept of it, as long
+// as the bank has not confirmed the payment: that is the party's.
+func TestRecallOfASplitThatIsNotConfirmedAgain(t *testing.T) {
+	b := setupSplit(t)
+	id, txn := b.takenBack("500.00")
+	b.share()
+	b.taken(txn, "SUCCESS")
+	again, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	b.confirmedPayment("5000.00")
+	b.moves("customer-1", "partner", "500.00")
+	b.has("4475.00 of 9450.00", "0.00", "500.00")
+	require.Equal(t, again.Replacement, b.receive(b.reversal(txn)).Recalled)
+	b.has("4475.00 of 9450.00", "0.00", "500.00")
+}
+
+// What the recall of one account's payment holds makes nothing available on another account that
+// has a recall too.
+func TestRecallsOfTwoAccounts(t *testing.T) {
+	b := setupSplit(t)
+	b.share()
+	b.OpenAtBank(b.bank, b.platform)
+	own, ownTxn := b.pays("5000.00")
+	other, otherTxn := b.pays("5000.00", func(p *fakebank.Payment) { p.AccountRef = b.platform.String() })
+	b.toTheEnd(other, 5)
+	require.Equal(t, own, b.receive(b.reversal(ownTxn)).Recalled)
+	require.Equal(t, other, b.receive(b.reversal(otherTxn)).Recalled)
+	b.has("0.00 of 4975.00", "0.00 of 4975.00", "0.00")
+}
