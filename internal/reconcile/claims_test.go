@@ -90,6 +90,54 @@ func TestWhichRunIsResumed(t *testing.T) {
 	require.Equal(t, 1, testenv.Value[int](e, `SELECT count(*) FROM reconciliations WHERE kind = 'daily' AND status = 'failed'`))
 }
 
+// A failed run of a time that is yet to come, by a clock that was ahead, goes on: only what has
+// finished there does not count.
+func TestFailedRunOfATimeToComeIsResumed(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	s := &Service{pool: e.Pool, clock: e.Clock}
+	now := e.Clock.Now()
+	failed := uuid.Must(uuid.NewV7())
+	e.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, finished_at) VALUES ($1, 'periodic', $2, $3, 'failed', $4, $4)`,
+		failed, now.Add(time.Hour), now.Add(2*time.Hour), now)
+	r := s.newRun(kindPeriodic)
+	claimed, err := r.claim(t.Context(), func(*time.Time) (from, to time.Time) { return now.Add(-time.Hour), now })
+	require.NoError(t, err)
+	require.True(t, claimed)
+	require.Equal(t, failed, r.report.ID)
+}
+
+// A time in which the list was behind is read again together with the one before it only while that
+// waits: what a run reads, or has read, is not made longer.
+func TestOnlyWhatWaitsIsExtended(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"running", "failed", "finished"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			e := testenv.New(t)
+			s := &Service{pool: e.Pool, clock: e.Clock}
+			at := e.Clock.Now()
+			e.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, leased_until, finished_at, report)
+				VALUES ($1, 'again', $2, $3, $4, $3, CASE WHEN $4 = 'running' THEN $5::timestamptz END, CASE WHEN $4 <> 'running' THEN $3::timestamptz END,
+					CASE WHEN $4 = 'finished' THEN '{}'::jsonb END)`,
+				uuid.Must(uuid.NewV7()), at.Add(-30*time.Minute), at, status, at.Add(runLease))
+			r := s.newRun(kindPeriodic)
+			r.behind = 2 * time.Hour
+			claimed, err := r.claim(t.Context(), func(*time.Time) (from, to time.Time) { return at, at.Add(time.Hour) })
+			require.NoError(t, err)
+			require.True(t, claimed)
+			for _, want := range []string{"waiting 0 to 15", "waiting 0 to 30"} {
+				from := r.readTo
+				r.readTo = from.Add(15 * time.Minute)
+				require.NoError(t, r.checkpoint(t.Context(), &slice{from: from, to: r.readTo, young: true}))
+				require.Equal(t, []string{status + " -30 to 0", want}, testenv.Value[[]string](e, `
+					SELECT array_agg(format('%s %s to %s', status, extract(epoch FROM window_from - $1)::int / 60, extract(epoch FROM window_to - $1)::int / 60) ORDER BY window_from)
+					FROM reconciliations WHERE kind = 'again'`, at))
+			}
+		})
+	}
+}
+
 // A run by a person ends with its process, however that ended (Ctrl-C is enough): a worker's next
 // run, or a person's, says so. One that is alive goes on.
 func TestRunByAPersonWhoseProcessEnded(t *testing.T) {
