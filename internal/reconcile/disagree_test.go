@@ -14,7 +14,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// A payout whose record names another account or another bank is named, unless it moved no money.
+// A payout whose record names another account or another bank is named, unless it moved no money:
+// then its sum is nobody's either.
 func TestReconcileComparesDestinations(t *testing.T) {
 	t.Parallel()
 	b := setupAt(t, fakebank.Options{PayoutDelay: 24 * time.Hour})
@@ -26,6 +27,7 @@ func TestReconcileComparesDestinations(t *testing.T) {
 	}
 	_, err := b.bank.EndPayout("failed", fakebank.StatusFailed)
 	require.NoError(t, err)
+	b.bank.SetPayout("failed", func(p *fakebank.Payout) { p.Amount = money.Must("200.00") })
 	b.Exec(`UPDATE transfers SET account_number = '9876543210' WHERE merchant_tx_ref IN ('account', 'failed')`)
 	b.Exec(`UPDATE transfers SET bank_code = '044' WHERE merchant_tx_ref = 'bank'`)
 	r := b.lastHour()
@@ -155,13 +157,13 @@ func TestReconcilePayoutsThatTheListLacks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.fund("5000.00")
-	for _, status := range []string{"success", "refunded", "processing"} {
+	for _, status := range []string{"success", "refunded", "processing", "failed"} {
 		b.inBooks(status, status, "300.00", nil)
 	}
 	b.Clock.Advance(30*time.Minute - time.Microsecond)
 	r := b.lastHour()
 	require.Empty(t, r.Exceptions)
-	require.Equal(t, 3, r.Young)
+	require.Equal(t, 3, r.Young, "what failed never left")
 	b.Clock.Advance(time.Microsecond)
 	r = b.lastHour()
 	require.Zero(t, r.Young)
@@ -275,7 +277,9 @@ func TestMisdirectedPaymentThatTheBankTookBack(t *testing.T) {
 	b.bank.SetTransaction(stray.ID, func(x *fakebank.Transaction) { x.Fee = money.Zero })
 	require.Equal(t, "25.00", effectOf(b.float(), stray.ID))
 	require.Equal(t, "differs: it is in suspense, misdirected, as 5000.00 with a fee of 25.00: assigned, it goes under review", said(b.lastHour())[stray.ID])
-	b.bank.SetTransaction(stray.ID, func(x *fakebank.Transaction) { x.Fee = fee })
+	b.bank.SetTransaction(stray.ID, func(x *fakebank.Transaction) { x.Fee, x.Amount = fee, money.Must("4000.00") })
+	require.Equal(t, "-1000.00", effectOf(b.float(), stray.ID))
+	b.bank.SetTransaction(stray.ID, func(x *fakebank.Transaction) { x.Amount = stray.Amount })
 	require.Empty(t, effectOf(b.float(), stray.ID))
 	b.Clock.Advance(time.Minute)
 	reversed := b.Clock.Now()

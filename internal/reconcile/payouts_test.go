@@ -79,11 +79,20 @@ func TestReconcileFlagsUnknownPayouts(t *testing.T) {
 	b.payAtBank("AJO-lost", "100.00")
 	b.payAtBank("AJO-ours", "100.00")
 	b.inBooks("AJO-ours", "success", "100.00", "0")
+	// An earlier run had no answer about it that names a sum.
+	b.Exec(`INSERT INTO reconcile_items (id, kind, ref, exception, found_at, due_at)
+		VALUES (gen_random_uuid(), 'payout', 'AJO-lost', '{"kind": "unreadable", "detail": "no answer"}', $1, $1)`, b.Clock.Now())
 	r := b.lastHour()
 	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.UnknownPayout: 1}, r.Counts)
 	require.Equal(t, "AJO-lost", r.Exceptions[0].MerchantTxRef)
 	require.Equal(t, "100.00", r.Exceptions[0].BankAmount.String())
 	require.Equal(t, 1, r.Suspicious())
+
+	// The record names another sum, and has not come back.
+	b.bank.SetPayout("AJO-lost", func(p *fakebank.Payout) { p.Amount = money.Must("70.00") })
+	require.Equal(t, map[string]string{"AJO-lost": "unknown_payout: the bank pays AJO-lost, and no transfer has that reference"}, said(b.lastHour()))
+	require.Equal(t, "-70.00", testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items`).String())
+	b.bank.SetPayout("AJO-lost", func(p *fakebank.Payout) { p.Amount = money.Must("100.00") })
 
 	b.inBooks("AJO-lost", "success", "100.00", "0") // adopted
 	require.Empty(t, b.lastHour().Exceptions)
@@ -114,6 +123,7 @@ func TestReconcileComparesPayouts(t *testing.T) {
 	pay("refunded-too", "refunded", "300.00", "300.00", fakebank.Refund, nil)
 	pay("failed-too", "failed", "300.00", "300.00", fakebank.Refund, nil)
 	pay("on-its-way", "processing", "300.00", "300.00", fakebank.Paid, nil)
+	pay("on-its-way-fee-unsaid", "processing", "300.00", "300.00", fakebank.NoFee, nil)
 	pay("not-sent", "pending", "300.00", "", "", nil)
 	pay("never-made", "failed", "300.00", "", "", nil)
 	require.Empty(t, said(b.lastHour()))
@@ -129,6 +139,9 @@ func TestReconcileComparesPayouts(t *testing.T) {
 	pay("failed-but-fee", "failed", "300.00", "300.00", fakebank.FailKept, nil)
 	pay("failed-no-fee", "failed", "300.00", "300.00", fakebank.FailKept, nil)
 	b.bank.SetPayout("failed-no-fee", func(p *fakebank.Payout) { p.FeeUnsaid = true })
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Value: "100.00"})
+	b.payAtBank("failed-but-part", "300.00")
+	b.inBooks("failed-but-part", "failed", "300.00", nil)
 	pay("made-up", "success", "300.00", "", "", "12.50")
 	pay("made-up-unknown-fee", "success", "300.00", "", "", nil)
 	b.Clock.Advance(31 * time.Minute)
@@ -142,14 +155,15 @@ func TestReconcileComparesPayouts(t *testing.T) {
 		"never-ordered":     "payout_contradicts: the bank says success, the transfer is pending",
 		"dear":              "payout_differs: fee is 12.50, not 10.00",
 		"failed-no-fee":     "payout_fee_unknown: the bank's record does not name its fee: nothing is booked for it",
+		"failed-but-part":   "payout_differs: the bank gave back 100.00 of 300.00, the transfer is failed",
 		"made-up":           "payout_unknown_at_bank: the transfer is success, and the bank neither lists it nor knows its reference",
 
 		"made-up-unknown-fee": "payout_unknown_at_bank: the transfer is success, and the bank neither lists it nor knows its reference",
 	}, said(r))
-	require.Equal(t, 10, r.Suspicious())
+	require.Equal(t, 11, r.Suspicious())
 	require.Equal(t, []string{"given-back", "never-ordered", "dear", "refunded-but-fee", "failed-but-fee"}, b.expedited(), "the transfer's own question books the refund, the lost submission and the fee")
-	require.Equal(t, 9, r.Bank.Payouts["success"].Count)
-	require.Equal(t, "8100.00", r.Bank.Payouts["success"].Amount.String())
+	require.Equal(t, 10, r.Bank.Payouts["success"].Count)
+	require.Equal(t, "8400.00", r.Bank.Payouts["success"].Amount.String())
 	require.Equal(t, 7, r.Books.Payouts["success"].Count)
 
 	// They stay named, as they were, when the window has moved on, also while the bank does not
@@ -206,6 +220,19 @@ func (b *bundle) step(id uuid.UUID) {
 	require.True(b.T, again)
 }
 
+// A transfer that was sent, and waits to be sent again, asks the bank by itself: it is not taken up.
+func TestReconcileLeavesWhatWasSentToItself(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fund("5000.00")
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Paid})
+	b.payAtBank("sent", "300.00")
+	b.inBooks("sent", "pending", "300.00", nil)
+	b.Exec(`UPDATE transfers SET attempt_count = 2, submitted_at = $1`, b.Clock.Now())
+	require.Empty(t, said(b.lastHour()))
+	require.Equal(t, "pending 2 false", testenv.Value[string](b.Env, `SELECT concat_ws(' ', status, attempt_count, CASE WHEN adopted THEN 'true' ELSE 'false' END) FROM transfers`))
+}
+
 // What the platform bears because the tenant's account does not have it is an exception by name,
 // which moves nothing in the wallet, and the transfer is asked about again.
 func TestReconcileNamesWhatATenantDidNotBear(t *testing.T) {
@@ -236,6 +263,23 @@ func TestReconcileNamesWhatATenantDidNotBear(t *testing.T) {
 	b.Exec(`UPDATE transfers SET tenant_fee = 11 WHERE merchant_tx_ref = 'short'`)
 	require.Len(t, said(b.lastHour()), 1)
 	require.Equal(t, []string{"short"}, b.expedited())
+
+	// Neither is another exception of the same payout.
+	b.Exec(`UPDATE transfers SET bank_code = '044' WHERE merchant_tx_ref = 'short'`)
+	require.Equal(t, map[string]string{"short": "payout_differs: it went to bank 058, not 044"}, said(b.lastHour()))
+	_, err = b.svc.Dismiss(b.ctx, "short", byHand)
+	require.NoError(t, err)
+	b.Exec(`DELETE FROM work WHERE kind = 'settle'`)
+	require.Empty(t, said(b.lastHour()))
+	require.Equal(t, []string{"short"}, b.expedited())
+	b.Exec(`UPDATE transfers SET bank_code = '058' WHERE merchant_tx_ref = 'short'`)
+	require.Len(t, said(b.lastHour()), 1)
+
+	// What is reserved has not been taken yet.
+	b.Exec(`UPDATE transfers SET reserved_fee = 9 WHERE merchant_tx_ref = 'short'`)
+	require.Empty(t, said(b.lastHour()))
+	b.Exec(`UPDATE transfers SET reserved_fee = NULL WHERE merchant_tx_ref = 'short'`)
+	require.Len(t, said(b.lastHour()), 1)
 	b.Exec(`UPDATE transfers SET tenant_fee = 20 WHERE merchant_tx_ref = 'short'`)
 	require.Empty(t, said(b.lastHour()))
 }
