@@ -82,6 +82,25 @@ func TestFloatOfPayoutsUnderWay(t *testing.T) {
 	}
 }
 
+// The bank's record says that a payout had left when the wallet was read, although the transfer got
+// to know that later.
+func TestFloatOfAPayoutThatEndedLaterInTheBooks(t *testing.T) {
+	t.Parallel()
+	const opening = "7654.32"
+	b := setupAt(t, fakebank.Options{OpeningBalance: money.Must(opening)})
+	b.fund("5000.00")
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Paid})
+	b.payAtBank("payout", "300.00")
+	b.inBooks("payout", "success", "300.00", "0")
+	b.float()
+	b.Clock.Advance(time.Minute)
+	b.Exec(`UPDATE transfers SET updated_at = $1`, b.Clock.Now())
+	b.Schedule(work.Settle, testenv.Value[uuid.UUID](b.Env, `SELECT id FROM transfers`), b.Clock.Now().Add(time.Hour))
+	f := b.lastHour().Float
+	require.True(t, f.Comparable, f.Why)
+	require.Equal(t, []string{"0.00", opening}, []string{f.UnderWay.String(), f.Unexplained.String()})
+}
+
 // What is held back as a repeat, what is forged and what is of another currency is in no wallet
 // of naira.
 func TestFloatWithoutRepeatsAndForgeries(t *testing.T) {
@@ -121,11 +140,14 @@ func TestFloatOfWhatWasNotPosted(t *testing.T) {
 	e := b.bank.Event(fakebank.PaymentSuccess, txn)
 	e.Data.Transaction.Fee = []byte(`6000`)
 	require.Equal(t, payment.CategoryProcessingError, b.post(b.receive(b.eventOf(e)).ID).Category)
+	b.Clock.Advance(time.Minute)
+	reversed := b.Clock.Now()
 	_, err := b.bank.ReverseSilently(b.ctx, txn.ID)
 	require.NoError(t, err)
 	for range 2 {
 		f := b.float()
 		require.True(t, f.Comparable, f.Why)
+		require.Equal(t, reversed, b.since(txn.ID), "before, the wallet had it")
 		require.Equal(t, []string{"-1000.00", opening}, []string{f.Outside.String(), f.Unexplained.String()}, "%+v", f.Explained)
 		b.Clock.Advance(4 * time.Hour) // out of the window: what was found is remembered
 	}
