@@ -235,10 +235,11 @@ func (b *bundle) due1() reconcile.Report {
 func TestProcessingErrorIsHealedByTheBanksRecord(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*fakebank.Event){
-		"no fee":           func(e *fakebank.Event) { e.Data.Transaction.Fee = []byte(`null`) },
-		"no amount":        func(e *fakebank.Event) { e.Data.Transaction.TransactionAmount = []byte(`"x"`) },
-		"another currency": func(e *fakebank.Event) { e.Data.Transaction.Currency = "USD" },
-		"fee above amount": func(e *fakebank.Event) { e.Data.Transaction.Fee = []byte(`5000`) },
+		"no fee":            func(e *fakebank.Event) { e.Data.Transaction.Fee = []byte(`null`) },
+		"no amount":         func(e *fakebank.Event) { e.Data.Transaction.TransactionAmount = []byte(`"x"`) },
+		"another currency":  func(e *fakebank.Event) { e.Data.Transaction.Currency = "USD" },
+		"fee equals amount": func(e *fakebank.Event) { e.Data.Transaction.Fee = []byte(`5000`) },
+		"fee above amount":  func(e *fakebank.Event) { e.Data.Transaction.Fee = []byte(`6000`) },
 		"somebody else's account": func(e *fakebank.Event) {
 			e.Data.Transaction.Fee, e.Data.Transaction.AliasReference, e.Data.Transaction.AliasNumber = []byte(`null`), uuid.NewString(), "0123456789"
 		},

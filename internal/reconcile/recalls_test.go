@@ -130,6 +130,57 @@ func TestKeptAgainstTheBanksRecord(t *testing.T) {
 	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says refunded, the entry is confirmed"}, said(b.due()))
 }
 
+// A payment that a recall has reversed needs no question of the periodic run: the run of the day asks
+// about it.
+func TestReversedByARecallIsNotAskedAbout(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.due()
+	id, txn := b.confirmed()
+	b.Clock.Advance(5 * 24 * time.Hour)
+	require.Empty(t, b.due().Exceptions)
+	b.recorded(txn, "REFUND")
+	_, err := b.payments.OpenRecall(b.ctx, txn.ID, payment.RecallByEvent)
+	require.NoError(t, err)
+	require.NoError(t, b.payments.Confirm(b.ctx, id))
+	require.Equal(t, "reversed", b.credit(id))
+	asked := &counted{Bank: b.client()}
+	_, b.svc = b.servicesWith(asked)
+	b.Clock.Advance(20 * time.Minute)
+	require.Empty(t, b.due().Exceptions)
+	require.Zero(t, asked.questions)
+}
+
+// A reversed payment is in no balance: whether the list has it is no question.
+func TestReversedPaymentThatTheListLacks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	txn := b.reversedByRecall()
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden = true })
+	b.Clock.Advance(40 * time.Minute)
+	asked := &counted{Bank: b.client()}
+	_, b.svc = b.servicesWith(asked)
+	r := b.lastHour()
+	require.Empty(t, r.Exceptions)
+	require.Equal(t, []int{0, 1}, []int{asked.questions, r.Books.Reversed.Count})
+}
+
+// What is not confirmed yet is held like what is, from when the bank took it back.
+func TestReconciliationRecallsWhatIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	txn := b.paySilently("5000.00")
+	b.post(b.receive(b.hook(txn)).ID)
+	b.Clock.Advance(time.Minute)
+	reversed := b.Clock.Now()
+	_, err := b.bank.ReverseSilently(b.ctx, txn.ID)
+	require.NoError(t, err)
+	b.Clock.Advance(time.Minute)
+	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says refunded, the entry is provisional"}, said(b.lastHour()))
+	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+	require.Equal(t, reversed, b.since(txn.ID))
+}
+
 // The bank gave a part of a payment back, and an operator has counted the rest, which is what the
 // bank's record says: no run opens a recall of the rest, and none reports it.
 func TestCorrectedToWhatTheBankDidNotGiveBack(t *testing.T) {

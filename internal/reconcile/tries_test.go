@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/fakebank"
 	"ajo/internal/provider"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
@@ -34,20 +35,39 @@ func TestAFailedTryBeforeThePayout(t *testing.T) {
 // A list that moves while it is read shows a payment as paid, and on a later page as given back.
 func TestRecordThatChangesWhileTheListIsRead(t *testing.T) {
 	t.Parallel()
+	for status, says := range map[string]string{"REFUND": "refunded", fakebank.StatusFailed: "failed"} {
+		t.Run(says, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id, txn := b.confirmed()
+			b.recorded(txn, status)
+			_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+				for _, p := range page.Transactions {
+					p.Status = provider.Success
+					page.Transactions = append([]provider.Transaction{p}, page.Transactions...)
+				}
+				return nil
+			}})
+			require.Empty(t, b.lastHour().Exceptions)
+			b.Clock.Advance(2 * time.Hour)
+			r := b.lastHour()
+			require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Contradicts: 1}, r.Counts)
+			require.Contains(t, r.Exceptions[0].Detail, "the bank says "+says+", the entry is confirmed")
+			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM recalls WHERE event_id = $1 AND status = 'open'`, id))
+		})
+	}
+}
+
+// What was given back, as the books have it, is nothing to be asked about because a list that moves
+// shows it twice.
+func TestWhatWasGivenBackIsListedTwice(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
-	id, txn := b.confirmed()
-	b.recorded(txn, "REFUND")
+	b.reversedByRecall()
 	_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
-		for _, p := range page.Transactions {
-			p.Status = provider.Success
-			page.Transactions = append([]provider.Transaction{p}, page.Transactions...)
-		}
+		page.Transactions = append(page.Transactions, page.Transactions...)
 		return nil
 	}})
 	require.Empty(t, b.lastHour().Exceptions)
-	b.Clock.Advance(2 * time.Hour)
-	r := b.lastHour()
-	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Contradicts: 1}, r.Counts)
-	require.Contains(t, r.Exceptions[0].Detail, "the bank says refunded, the entry is confirmed")
-	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM recalls WHERE event_id = $1 AND status = 'open'`, id))
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 }
