@@ -251,7 +251,7 @@ func (t *transferRow) difference(p provider.Payout) (ExceptionKind, string) {
 	case t.Fee != nil && p.Fee != nil && !t.Fee.Equal(*p.Fee) && p.Status == provider.Success:
 		return PayoutDiffers, say("fee is %s, not %s", p.Fee, t.Fee)
 	}
-	if _, known := t.charges(p); !known && t.Status != transfer.Processing {
+	if _, known := t.charges(p); !known && p.Status != provider.Pending && t.Status != transfer.Processing {
 		return PayoutFeeUnknown, "the bank's record does not name its fee: nothing is booked for it"
 	}
 	if t.Short.IsPositive() {
@@ -266,7 +266,7 @@ func (t *transferRow) disagrees(p provider.Payout) (ExceptionKind, string) {
 	say := fmt.Sprintf
 	out := t.bankOut(p)
 	switch part := p.Status == provider.Refunded && out.IsPositive(); {
-	case t.Status == transfer.Success && out.Equal(t.Left):
+	case part && t.Status == transfer.Success && out.Equal(t.Left):
 		return "", ""
 	case part:
 		return PayoutDiffers, say("the bank gave back %s of %s, the transfer is %s", p.Amount, p.Amount.Add(out), t.Status)
