@@ -38,7 +38,7 @@ func (b *bundle) others(name string) *others {
 	require.NoError(b.T, err)
 	o.first, _, err = b.AddEndpoint(ctx, o.id, EndpointChange{URL: new("https://one." + name)}, bySession)
 	require.NoError(b.T, err)
-	_, _, err = b.AddEndpoint(ctx, o.id, EndpointChange{URL: new("https://two." + name)}, bySession)
+	_, _, err = b.AddEndpoint(ctx, o.id, EndpointChange{URL: new("https://two." + name), Paused: new(true)}, bySession)
 	require.NoError(b.T, err)
 	o.bolaSecret, _ = b.secondFactor(o.id, o.bolas)
 	require.NoError(b.T, b.ForgotPassword(ctx, o.bola.Email))
