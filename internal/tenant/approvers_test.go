@@ -124,6 +124,25 @@ func TestApproversAreMailed(t *testing.T) {
 	require.Equal(t, map[string]string{"ada@example.com": one, "bola@example.com": one}, s.mailed(), "it was set by a clock that was ahead")
 }
 
+// A member whose row somebody has locked is left to the next call: nobody waits, and no e-mail is
+// sent twice.
+func TestApproversAreMailedBesideAChange(t *testing.T) {
+	b := setup(t)
+	s := b.shop("ada@example.com")
+	b.Account(s.id, "shop")
+	bola, _ := s.joined("bola@example.com", Finance)
+	s.awaiting(1, uuid.Nil)
+	b.Env.Clock.Advance(time.Minute)
+	mail := func() (n int) {
+		n, err := b.MailApprovers(context.Background())
+		require.NoError(t, err)
+		return n
+	}
+	beside := 0
+	require.NoError(t, b.Beside(testenv.Runs(`SELECT FROM members WHERE id = $1 FOR NO KEY UPDATE`, bola.ID), func() error { beside = mail(); return nil }))
+	require.Equal(t, []int{1, 1, 0}, []int{beside, mail(), mail()})
+}
+
 // A burst of members is mailed in parts, none of them twice.
 func TestApproversAreMailedInParts(t *testing.T) {
 	b := setup(t)
