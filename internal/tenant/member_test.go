@@ -523,23 +523,26 @@ func TestSessionsBehindManyOthers(t *testing.T) {
 	require.Equal(t, [][]uuid.UUID{nil, {own}}, pages())
 }
 
-// Who is invited hears of the role with the invitation, and of no other.
+// Who is invited hears of the role with the invitation, and of no other; and nobody hears of a role
+// that stays as it is.
 func TestRoleOfAnInvitationIsNotMailed(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
 	s := b.shop("ada@example.com")
 	dev, _ := s.joined("dev@example.com", Developer)
 	carol, _ := s.invited("carol@example.com", Viewer, 1)
-	for _, id := range []uuid.UUID{dev.ID, carol.ID} {
+	for _, id := range []uuid.UUID{dev.ID, carol.ID, dev.ID} {
 		_, err := b.SetRole(ctx, s.id, id, string(Finance), bySession)
 		require.NoError(t, err)
 	}
+	_, err := b.SetRole(ctx, s.id, b.member(s.owner).ID, string(Finance), bySession)
+	require.ErrorIs(t, err, errOwner)
 	require.NoError(t, b.Close(ctx)) // all mails are sent
 	sent := map[string]int{}
 	for _, m := range b.box.all() {
 		sent[m.To]++
 	}
-	require.Equal(t, []int{2, 1}, []int{sent["dev@example.com"], sent["carol@example.com"]})
+	require.Equal(t, map[string]int{"ada@example.com": 2, "dev@example.com": 2, "carol@example.com": 1}, sent, "the owner has the code of the registration, and hears who joined")
 }
 
 // The first sign-in is that of the tenant: what somebody did as another's member does not count.
