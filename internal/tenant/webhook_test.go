@@ -24,7 +24,7 @@ func TestSetWebhookURL(t *testing.T) {
 	id := b.Tenant()
 	for _, good := range []string{
 		"https://example.com/hook?a=b&c=d", "http://localhost:9000/x", "http://127.0.0.1:9000", " https://example.com/trimmed ",
-		"https://example.com/" + strings.Repeat("a", 2048-20),
+		"https://example.com/" + strings.Repeat("a", 2048-20), "https://one.neighbour.example", // of another tenant's endpoint
 	} {
 		got, err := b.SetWebhookURL(ctx, id, good, bySession)
 		require.NoError(t, err, good)
