@@ -135,6 +135,17 @@ func TestArithmetic(t *testing.T) {
 	})
 }
 
+// Zero is neither above zero nor below it, and nothing is left where more was used than there is.
+func TestAroundZero(t *testing.T) {
+	t.Parallel()
+	for _, kobo := range []int64{-1, 0, 1} {
+		a := FromKobo(kobo)
+		require.Equal(t, int(kobo), a.Sign())
+		require.Equal(t, kobo > 0, a.IsPositive())
+		require.Equal(t, max(kobo, 0), Must("5.00").Add(a).Left(Must("5.00")).Kobo().Int64())
+	}
+}
+
 func TestMustPanics(t *testing.T) {
 	t.Parallel()
 	require.Panics(t, func() { Must("1.005") })
