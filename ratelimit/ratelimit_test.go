@@ -164,6 +164,15 @@ func TestWaitingAsToldIsEnough(t *testing.T) {
 	}
 }
 
+// No answer says to wait for less than a second, whatever the clock of the store says.
+func TestAWindowThatHasEnded(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	for _, ended := range []time.Duration{time.Second, time.Hour} {
+		require.Equal(t, int64(1), secondsUntil(now.Add(-ended).Unix(), now, time.Minute), ended)
+	}
+}
+
 func TestWindowEnds(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(t, testenv.New(t).Redis(), "1-S", "1-S")

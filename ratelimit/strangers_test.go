@@ -37,6 +37,7 @@ func TestLimitIsTheTenants(t *testing.T) {
 	keys, err := client.Keys(ctx, "*").Result()
 	require.NoError(t, err)
 	require.Len(t, keys, 5, "one for each tenant's kind")
+	require.True(t, newLimiter(t, client, "1-H", "3-H").Session(ctx, [16]byte{4}, false, credential(9)).OK, "half of an odd limit is rounded up")
 }
 
 // Made-up credentials have one count in Redis, their address's, and once that is passed none of
@@ -90,10 +91,27 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(m.met)+len(m.older), 2*maxRemembered)
 	require.LessOrEqual(t, len(m.over), maxRemembered)
 	m.passed("x", Result{Limit: 7, Reset: 10}, now)
-	r, over := m.isOver("x", now.Add(9500*time.Millisecond))
-	require.True(t, over)
-	require.Equal(t, Result{Limit: 7, Reset: 1}, r)
-	_, over = m.isOver("x", now.Add(10*time.Second))
+	for at, left := range map[time.Duration]int64{0: 10, 8999 * time.Millisecond: 2, 9 * time.Second: 1, 9500 * time.Millisecond: 1, 10*time.Second - 1: 1} {
+		r, over := m.isOver("x", now.Add(at))
+		require.True(t, over)
+		require.Equal(t, Result{Limit: 7, Reset: left}, r, at)
+	}
+	_, over := m.isOver("x", now.Add(10*time.Second))
 	require.False(t, over)
 	require.NotContains(t, m.over, "x")
+}
+
+// Where there is no room, refusals that have ended make it: those that still hold are remembered.
+func TestWhatHasEndedMakesRoom(t *testing.T) {
+	t.Parallel()
+	var m recent
+	now := time.Now()
+	m.passed("long", Result{Limit: 1, Reset: 20}, now)
+	for i := range maxRemembered - 1 {
+		m.passed(ownName(credential(i)), Result{Limit: 1, Reset: 10}, now)
+	}
+	require.Len(t, m.over, maxRemembered)
+	m.passed("more", Result{Limit: 1, Reset: 10}, now.Add(10*time.Second))
+	require.Len(t, m.over, 2)
+	require.Contains(t, m.over, "long")
 }
