@@ -210,6 +210,9 @@ func TestSumsAreCountedByThemselves(t *testing.T) {
 	require.ErrorContains(t, take(2, "1.01"), "maxTransfer: NGN 1.00")
 	require.NoError(t, take(0, "10.00"))
 	require.Equal(t, map[uuid.UUID]string{b.mine: "10.00", b.other: "0.00", account: "10.00", sibling: "0.00", stranger: "0.00"}, sums())
+	s, err = b.svc.Standing(b.ctx, b.mine)
+	require.NoError(t, err)
+	require.Equal(t, "10.00 140.00", s.Payouts.Today.String()+" "+s.Payouts.Left.String())
 	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT count(*) FROM payout_days WHERE paid >= 50`), "the day before is as it was")
 }
 
