@@ -90,6 +90,24 @@ func TestOthersRowsDoNotExist(t *testing.T) {
 	members, _, listed := b.Members(ctx, s.id, page.Request{Limit: 100})
 	require.NoError(t, listed)
 	require.Len(t, members, 1)
+	policy, shown := b.PayoutPolicy(ctx, s.id)
+	require.NoError(t, shown)
+	require.Equal(t, 1, policy.Approvers)
+}
+
+// An endpoint may name an account once the bank has opened it.
+func TestAnEndpointOfAnAccountBegun(t *testing.T) {
+	b := setup(t)
+	s := b.shop("ada@example.com")
+	account := b.Account(s.id, "shop-1")
+	for _, c := range []struct {
+		status string
+		want   error
+	}{{"provisioning", errEndpointAccount}, {"active", nil}} {
+		b.replicated(`UPDATE accounts SET status = $2 WHERE id = $1`, account, c.status)
+		_, _, err := b.AddEndpoint(context.Background(), s.id, EndpointChange{URL: new("https://one.example"), AccountRefs: &[]string{"shop-1"}}, bySession)
+		require.ErrorIs(t, err, c.want, c.status)
+	}
 }
 
 // An endpoint that named accounts gets the events of all of them once it names none (nil).
