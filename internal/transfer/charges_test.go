@@ -146,6 +146,20 @@ func TestChargesAreBookedFromTheRecord(t *testing.T) {
 	}
 }
 
+// Charges that the bank has kept of a payout that failed, and that its record does not keep any
+// longer, are given back.
+func TestKeptChargesThatAreGivenBack(t *testing.T) {
+	b := chargesBundle(t)
+	p := b.settled(with(pays(fakebank.FailKept, 1), func(r *fakebank.Rule) { r.Delay = time.Second }))
+	require.Equal(t, transfer.Failed, p.Status)
+	b.spent(someFee, someTaxes, 2)
+	b.bank.SetPayout(p.MerchantTxRef, func(p *fakebank.Payout) { p.FeeKept = false })
+	for range 2 { // the second time changes nothing
+		b.recheck(p)
+		b.spent("0.00", "0.00", 4)
+	}
+}
+
 // An operator's end books what the bank's record names, and nothing where the bank has none; a
 // later record is booked when it is seen.
 func TestChargesOfAnEndByHand(t *testing.T) {
@@ -215,33 +229,60 @@ func TestChargesByHand(t *testing.T) {
 			b.bank.Faults.Set(with(pays(fakebank.NoFee, 1), func(r *fakebank.Rule) { r.Delay = time.Second }))
 			p := b.settle("100.00")
 			book := func(c transfer.Charges) error { return b.svc.BookCharges(b.ctx, p.MerchantTxRef, c, by) }
+			unasked := b.service(func(o *transfer.Options) { o.Bank = nil })
+			bookUnasked := func(c transfer.Charges) error { return unasked.BookCharges(b.ctx, p.MerchantTxRef, c, by) }
 			b.step(p)
 			require.ErrorIs(t, book(told), transfer.ErrNoCharges, "it is still under way")
+			require.ErrorIs(t, bookUnasked(told), transfer.ErrNoCharges)
 			b.bank.SetPayout(p.MerchantTxRef, end)
+			b.Clock.Advance(2 * time.Second)
+			require.ErrorIs(t, book(told), transfer.ErrNoCharges, "no step has booked its end yet")
 			p = b.run(p)
 			if name == "failed, not kept" {
 				require.ErrorIs(t, book(told), transfer.ErrNoCharges)
 				return
 			}
 			b.spent("0.00", "0.00", 0)
-			require.ErrorIs(t, book(transfer.Charges{Fee: told.Fee, VAT: money.Must("2.25").Neg()}), transfer.ErrCharges)
-			require.NoError(t, book(transfer.Charges{Fee: money.Must("300.00")}))
+			one := money.Must("1.00").Neg()
+			for _, below := range []transfer.Charges{{Fee: one}, {Fee: told.Fee, VAT: one}, {Fee: told.Fee, StampDuty: one}} {
+				require.ErrorIs(t, book(below), transfer.ErrCharges)
+			}
+			first := transfer.Charges{Fee: money.Must("300.00")}
+			if name == "paid" {
+				require.NoError(t, bookUnasked(first))
+			} else {
+				require.ErrorIs(t, bookUnasked(first), transfer.ErrNoCharges, "nobody says that they are kept")
+				require.NoError(t, book(first))
+			}
 			b.spent("300.00", "0.00", 1)
-			require.NoError(t, book(told), "the first was a slip of the pen")
-			b.spent("30.00", "2.25", 3)
-			require.NoError(t, book(told), "nothing is booked twice")
-			b.spent("30.00", "2.25", 3)
+			require.ErrorIs(t, bookUnasked(told), transfer.ErrChargesNamed, "a record may have named it")
+			duty := told
+			duty.StampDuty = money.Must("50.00")
+			for _, c := range []struct {
+				transfer.Charges
+				taxes string
+				lines int
+			}{
+				{told, "2.25", 3},  // the first was a slip of the pen
+				{told, "2.25", 3},  // nothing is booked twice
+				{duty, "52.25", 4}, // only the taxes change
+				{transfer.Charges{VAT: money.Must("2.25")}, "2.25", 6}, // no fee at all
+				{told, "2.25", 7},
+			} {
+				require.NoError(t, book(c.Charges))
+				b.spent(c.Fee.String(), c.taxes, c.lines)
+			}
 			got := b.get(p.MerchantTxRef)
 			require.Equal(t, []string{"30.00", "2.25", "0.00"}, []string{got.ProviderFee.String(), got.VAT.String(), got.StampDuty.String()})
 
 			b.Clock.Advance(16 * time.Minute)
 			b.recheck(p)
-			b.spent("30.00", "2.25", 3)
+			b.spent("30.00", "2.25", 7)
 			b.bank.SetPayout(p.MerchantTxRef, func(p *fakebank.Payout) { p.FeeUnsaid = false })
 			require.ErrorIs(t, book(told), transfer.ErrChargesNamed)
 			b.Clock.Advance(3 * time.Hour)
 			b.recheck(p)
-			b.spent(someFee, someTaxes, 5)
+			b.spent(someFee, someTaxes, 9)
 			b.agrees()
 		})
 	}
