@@ -74,6 +74,8 @@ func TestAdoptOfWhatAwaitsApproval(t *testing.T) {
 	b.paysOutside(p.MerchantTxRef, "60.00")
 	_, err := b.svc.Cancel(b.ctx, p.MerchantTxRef, by)
 	require.ErrorIs(t, err, transfer.ErrAtBank)
+	_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, by)
+	require.ErrorIs(t, err, transfer.ErrNotSubmitted, "its debit stands, so it is adopted")
 	require.NoError(t, b.svc.Adopt(b.ctx, p.MerchantTxRef, uuid.Nil, by))
 	require.ErrorIs(t, b.svc.Adopt(b.ctx, p.MerchantTxRef, uuid.Nil, by), transfer.ErrKnown)
 	_, err = b.decide(p, uuid.New(), transfer.Reject)
