@@ -41,6 +41,7 @@ func TestCloseByHandRefuses(t *testing.T) {
 	b := setup(t)
 	id, other := b.expired("customer-1"), b.expired("customer-2")
 	group := b.credit(other, "10.00")
+	b.move(b.credit(b.Account(b.tenant, "reviewed"), "3.00"), ledger.EventHold)
 	require.ErrorIs(t, b.closeByHand(uuid.New()), account.ErrNotFound)
 	require.ErrorIs(t, b.closeByHand(b.Account(b.tenant, "customer-3")), account.ErrNotClosable)
 	require.ErrorIs(t, b.closeByHand(other), account.ErrHasMoney)
@@ -92,15 +93,19 @@ func TestCloseByHandAfterYears(t *testing.T) {
 	require.Less(t, most, 100, plan)
 }
 
-// A row that a request still provisions is its; from the end of the lease on, it is removed.
+// A row that a request still provisions is its; from the end of the lease on, it is removed. Nobody
+// else's row is, nor an account.
 func TestCloseByHandOfAnUnfinishedRow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
 	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrProvider)
+	_, err = b.svc.Provision(b.ctx, b.Tenant(), dedicated("hers"), idempotency.Request{})
+	require.ErrorIs(t, err, account.ErrProvider)
 	id, until := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id = $1`, b.tenant), b.Clock.Now().Add(time.Minute)
 	b.Exec(`UPDATE accounts SET leased_until = $2 WHERE tenant_id = $1`, b.tenant, until)
+	b.Account(b.tenant, "active")
 	unfinished := func() []uuid.UUID {
 		t.Helper()
 		ids, err := account.Unfinished(b.ctx, b.Pool, b.Clock.Now(), b.tenant)
