@@ -29,7 +29,10 @@ func TestDormantByTheNewestEntry(t *testing.T) {
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
 	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("unfinished"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrProvider)
+	b.Exec(`INSERT INTO ledger_balances (account_id, tenant_id) SELECT id, tenant_id FROM accounts WHERE account_ref = 'unfinished'`)
 	closed := b.expired("closed")
+	b.credit(closed, "1.00")
+	b.credit(closed, "1.00") // as many as the other one has
 	b.Exec(`UPDATE accounts SET closed_at = $2 WHERE id = $1`, closed, opened)
 	b.credit(paid, "10.00")
 	b.Clock.Advance(time.Hour)
