@@ -119,6 +119,40 @@ func TestSortedList(t *testing.T) {
 	}
 }
 
+// A cursor of a name that names another tenant's account ends the list: the page would tell how the
+// name of its holder sorts.
+func TestNamesOfOtherTenants(t *testing.T) {
+	t.Parallel()
+	b, _ := shelf(t)
+	other := b.Tenant()
+	for _, ref := range []string{"one", "two"} {
+		b.Exec(`UPDATE accounts SET bank_account_name = 'Dayo' WHERE id = $1`, b.Account(other, ref))
+	}
+	for _, ascending := range []bool{true, false} {
+		sort := page.Sort{By: page.Name, Ascending: ascending}
+		_, info, err := b.svc.List(b.ctx, other, account.Filter{}, page.Request{Limit: 1, Sort: sort})
+		require.NoError(t, err)
+		require.True(t, info.HasMore)
+		list, _, err := b.svc.List(b.ctx, b.tenant, account.Filter{}, page.Request{Limit: 10, Sort: sort, After: *info.NextCursor})
+		require.NoError(t, err)
+		require.Empty(t, refs(list))
+	}
+}
+
+// What a tenant's filter finds is on the first page, however many accounts others have.
+func TestListBesideManyAccounts(t *testing.T) {
+	t.Parallel()
+	b, _ := shelf(t)
+	newest := b.Account(b.Tenant(), "many")
+	b.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_number, bank_account_name, status, type, expired_at, closed_at, created_at, updated_at)
+		SELECT `+testenv.IDsAfter(newest)+`, tenant_id, customer_id, 'many', provider, lpad(n::text, 10, '0'), bank_account_name, 'expired', 'onetime', $2, $2, $2, $2
+		FROM accounts, generate_series(1, 10000) n WHERE id = $1`, newest, b.Clock.Now())
+	list, info, err := b.svc.List(b.ctx, b.tenant, account.Filter{Status: account.Expired}, page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Equal(t, "shop 0.00", refs(list))
+	require.False(t, info.HasMore)
+}
+
 // A search finds a whole reference or number first, and then its parts, each account once.
 func TestSearchForAccounts(t *testing.T) {
 	t.Parallel()
@@ -185,9 +219,11 @@ func TestOverviewCountsAccounts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 5, o.Accounts)
 	require.Equal(t, "27.00", o.Balance.String())
+	require.True(t, o.Posted)
 	none, err := b.svc.Overview(b.ctx, b.Tenant(), 30)
 	require.NoError(t, err)
 	require.Zero(t, none.Accounts)
+	require.False(t, none.Posted)
 }
 
 // What is being provisioned is no account of its customer's, and is not exported; nor is an account
@@ -202,6 +238,7 @@ func TestUnfinishedRowIsNoAccount(t *testing.T) {
 	require.ErrorIs(t, err, customer.ErrNotFound)
 	_, err = b.svc.Get(b.ctx, b.tenant, "unfinished")
 	require.ErrorIs(t, err, account.ErrNotFound)
+	b.credit(testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE account_ref = 'unfinished'`), "1.00")
 	all, err := b.svc.Exports(b.ctx, b.tenant, ledger.Filter{}, 5)
 	require.NoError(t, err)
 	var exported []string
