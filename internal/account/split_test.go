@@ -10,6 +10,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/errs"
 	"ajo/internal/money"
+	"ajo/internal/pg"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
 )
@@ -115,6 +116,23 @@ func TestChangesOfAnAccount(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.svc.Update(b.ctx, b.tenant, "shop", account.Changes{Name: &name}, byHand)
 	require.ErrorIs(t, err, account.ErrNotActive)
+}
+
+// The audit log has an account as it was when it was changed, whatever another change has done
+// since it was found.
+func TestAChangeBesideAnother(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.Account(b.tenant, "shop")
+	require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `UPDATE accounts SET callback_url = 'https://other.example' WHERE id = $1`, id)
+		return err
+	}, func() error {
+		_, err := b.svc.Update(b.ctx, b.tenant, "shop", account.Changes{Policy: &account.Policy{Over: account.Hold}}, byHand)
+		return err
+	}))
+	require.Equal(t, "https://other.example https://other.example", testenv.Value[string](b.Env, `
+		SELECT concat_ws(' ', detail -> 'before' ->> 'callbackUrl', detail -> 'after' ->> 'callbackUrl') FROM audit_log WHERE action = 'account.change'`))
 }
 
 // A policy goes by how much was paid of what was expected, and an account's late payments by their
