@@ -58,9 +58,10 @@ func TestAdopt(t *testing.T) {
 		require.ErrorIs(t, adopt(other, uuid.Nil), transfer.ErrNoAccount, "not the length of a reference of ours")
 	}
 	b.paysOutside("BY-HAND-8", "5.00")
-	_, err := b.bank.EndPayout("BY-HAND-8", fakebank.StatusRefund)
-	require.NoError(t, err)
-	require.ErrorIs(t, adopt("BY-HAND-8", b.account), transfer.ErrNotPaid)
+	for _, unpaid := range []string{fakebank.StatusFailed, fakebank.StatusRefund} {
+		b.bank.SetPayout("BY-HAND-8", func(p *fakebank.Payout) { p.Status = unpaid })
+		require.ErrorIs(t, adopt("BY-HAND-8", b.account), transfer.ErrNotPaid, unpaid)
+	}
 	b.bank.Faults.SetDown(fakebank.DownClose)
 	require.ErrorIs(t, adopt("BY-HAND-9", b.account), transfer.ErrBank)
 }
@@ -78,6 +79,9 @@ func TestAdoptOfWhatAwaitsApproval(t *testing.T) {
 	require.ErrorIs(t, err, transfer.ErrNotSubmitted, "its debit stands, so it is adopted")
 	require.NoError(t, b.svc.Adopt(b.ctx, p.MerchantTxRef, uuid.Nil, by))
 	require.ErrorIs(t, b.svc.Adopt(b.ctx, p.MerchantTxRef, uuid.Nil, by), transfer.ErrKnown)
+	shown, err := b.svc.Show(b.ctx, p.MerchantTxRef)
+	require.NoError(t, err)
+	require.Equal(t, "ask the bank by reference: due", shown.NextStep)
 	_, err = b.decide(p, uuid.New(), transfer.Reject)
 	require.ErrorIs(t, err, transfer.ErrNotAwaiting)
 	require.Equal(t, transfer.Success, b.run(p).Status)
@@ -240,7 +244,7 @@ func TestAdoptedRefundNeedsItsPayment(t *testing.T) {
 	b.received("100.00", &payer)
 	require.ErrorIs(t, adopt(), transfer.ErrNoPayment, "the reference names another payment")
 
-	post := func(amount string) (group uuid.UUID) {
+	post := func(b *bundle, amount string) (group uuid.UUID) {
 		group = uuid.Must(uuid.NewV7())
 		require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
 			_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{
@@ -250,10 +254,15 @@ func TestAdoptedRefundNeedsItsPayment(t *testing.T) {
 		}))
 		return group
 	}
-	reversed := post("90.00")
+	another := *b
+	another.account = b.Account(b.tenant, "another")
+	elsewhere := post(&another, "60.00")
+	require.ErrorIs(t, adopt(), transfer.ErrNoPayment, "it was posted to another account")
+	b.move(elsewhere, ledger.EventReverse)
+	reversed := post(b, "90.00")
 	require.ErrorIs(t, adopt(), transfer.ErrPaymentOpen)
 	b.move(reversed, ledger.EventReverse)
-	posted := post("100.00") // again, with its true sum
+	posted := post(b, "100.00") // again, with its true sum
 	require.ErrorIs(t, adopt(), transfer.ErrPaymentOpen)
 	b.confirmFrom(posted, &payer)
 	require.NoError(t, adopt())

@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"sync"
@@ -205,6 +206,26 @@ func TestRepeatedRefundOfAHeldPayment(t *testing.T) {
 	require.Equal(t, "10.00", b.held(entry))
 	require.Equal(t, "0.00", b.shown(false).Available.String())
 	b.agree()
+}
+
+// The fee that the tenant bears for an adopted refund by policy comes out of what the policy still
+// holds, as far as that goes.
+func TestAdoptedPolicyRefundReservesItsFee(t *testing.T) {
+	for left, want := range map[string][2]string{"60.00": {"10.00", "30.00"}, "90.00": {"10.00", "0.00"}, "95.00": {"5.00", "0.00"}, "100.00": {"none", "0.00"}} {
+		t.Run(left, func(t *testing.T) {
+			b := bearerBundle(t, "10.00", "0.00")
+			group, entry := b.received("100.00", &payer)
+			b.holdFor(ledger.HeldForRefund, entry, "100.00")
+			sum := sha256.Sum256([]byte(group.String()))
+			key, err := idempotency.NewRequest(b.tenant, "refund by policy: "+hex.EncodeToString(sum[:]), "", "", nil)
+			require.NoError(t, err)
+			own, _ := key.Name()
+			ref := b.refundRef(group.String(), hex.EncodeToString(own[:4]))
+			b.paysOutside(ref, left)
+			require.NoError(t, b.svc.Adopt(b.ctx, ref, uuid.Nil, byHand))
+			require.Equal(t, want, [2]string{testenv.Value[string](b.Env, `SELECT coalesce(reserved_fee::text, 'none') FROM transfers WHERE by_policy`), b.held(entry)})
+		})
+	}
 }
 
 // hold holds so much of a payment, as its account's policy does.
