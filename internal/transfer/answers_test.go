@@ -268,6 +268,45 @@ func notKnownIsAnAnswer(t *testing.T, status transfer.Status, ended func(*bundle
 	}
 }
 
+// Of one that was paid, by the bank's word or a person's, "not known" is no answer, also where the
+// bank has given it back: it is asked about until the bank answers.
+func TestRecheckOfWhatTheBankFindsNoMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		status transfer.Status
+		ended  func(*bundle) transfer.Transfer
+	}{
+		"given back by the bank": {transfer.Refunded, func(b *bundle) transfer.Transfer {
+			p := b.run(b.settle("100.00"))
+			_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
+			require.NoError(b.T, err)
+			b.untilDue(p)
+			b.step(p)
+			return p
+		}},
+		"paid by a person's word": {transfer.Success, func(b *bundle) transfer.Transfer {
+			b.bank.Faults.Set(lags(365 * 24 * time.Hour))
+			p := b.settle("100.00")
+			b.asked(p, 1)
+			_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)
+			require.NoError(b.T, err)
+			return p
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			p := c.ended(b)
+			require.Equal(t, c.status, b.get(p.MerchantTxRef).Status)
+			b.bank.Faults.Set(answers(fakebank.NotFound, 0))
+			for range 2 * len(transfer.DefaultRechecks) {
+				b.untilDue(p)
+				b.step(p)
+			}
+			require.Equal(t, c.status, b.get(p.MerchantTxRef).Status)
+		})
+	}
+}
+
 // The schedule of an outcome that stays unknown grows to its last gap and never ends; from ten
 // minutes on each question is reported.
 func TestUnknownForAWeek(t *testing.T) {
