@@ -38,11 +38,25 @@ func setupAdmin(t *testing.T) *adminBundle {
 	b.account = e.Account(b.tenant, "customer-1")
 	b.svc = transfer.New(transfer.Options{Pool: e.Pool, Clock: e.Clock, Log: slog.New(slog.DiscardHandler), Delays: transfer.DefaultDelays})
 	t.Cleanup(b.svc.Close)
+	b.fund()
+	return b
+}
+
+func (b *adminBundle) fund() {
+	b.T.Helper()
 	b.tx(func(tx pg.Tx) error {
-		_, err := ledger.PostCredits(b.ctx, tx, e.Clock.Now(), []ledger.Posting{{AccountID: b.account, Amount: money.Must("100000.00"), TransactionGroupID: uuid.New()}})
+		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: b.account, Amount: money.Must("100000.00"), TransactionGroupID: uuid.New()}})
 		return err
 	})
-	return b
+}
+
+// another has an account with money as well.
+func (b *adminBundle) another(tenant uuid.UUID, ref string) *adminBundle {
+	b.T.Helper()
+	other := *b
+	other.tenant, other.account = tenant, b.Account(tenant, ref)
+	other.fund()
+	return &other
 }
 
 func (b *adminBundle) tx(fn func(pg.Tx) error) {
@@ -112,13 +126,7 @@ func TestRecordsOfAllTenants(t *testing.T) {
 	b := setupAdmin(t)
 	mine := []string{b.in(transfer.Pending), b.in(transfer.Success), b.in(transfer.Failed)}
 	first := b.tenant
-	b.tenant = b.Tenant()
-	b.account = b.Account(b.tenant, "customer-1")
-	b.tx(func(tx pg.Tx) error {
-		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: b.account, Amount: money.Must("100000.00"), TransactionGroupID: uuid.New()}})
-		return err
-	})
-	theirs := b.in(transfer.Pending)
+	theirs := b.another(b.Tenant(), "customer-1").in(transfer.Pending)
 	refs := func(f transfer.RecordFilter, limit int) (out []string) {
 		r := page.Request{Limit: limit}
 		for {
@@ -145,7 +153,7 @@ func TestRecordsOfAllTenants(t *testing.T) {
 }
 
 // What is rare is found on the first page and to its end, by operators and by its tenant, however
-// many newer transfers have gone well.
+// many newer transfers have gone well; and so are the few of another account or tenant.
 func TestRareTransfersAreFoundBehindManyOthers(t *testing.T) {
 	b := setupAdmin(t)
 	rare := map[transfer.Status]string{}
@@ -153,6 +161,9 @@ func TestRareTransfersAreFoundBehindManyOthers(t *testing.T) {
 		rare[s] = b.in(s)
 	}
 	b.Exec(`UPDATE transfers SET difference = 'the bank says otherwise', differs_since = now() WHERE status = 'refunded'`)
+	b.ExecUnguarded(`UPDATE transfers SET approvals_needed = 1 WHERE status = 'pending'`)
+	second, other := b.another(b.tenant, "second"), b.another(b.Tenant(), "customer-1")
+	few, theirs := second.in(transfer.Success), other.in(transfer.Success)
 	b.tx(func(tx pg.Tx) error {
 		for _, sql := range []string{`SET LOCAL session_replication_role = replica`, `
 			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, created_at, updated_at)
@@ -184,6 +195,22 @@ func TestRareTransfersAreFoundBehindManyOthers(t *testing.T) {
 		require.Equal(t, ref, list[0].MerchantTxRef, s)
 		require.Equal(t, page.Info{Limit: 10, Total: &page.Total{Count: 1, Exact: true}}, info, s)
 	}
+	for _, c := range []struct {
+		tenant uuid.UUID
+		filter transfer.Filter
+		want   string
+	}{
+		{b.tenant, transfer.Filter{Awaiting: transfer.AwaitingApproval}, rare[transfer.Pending]},
+		{b.tenant, transfer.Filter{AccountRef: "second", Status: transfer.Success}, few},
+		{other.tenant, transfer.Filter{Status: transfer.Success}, theirs},
+	} {
+		list, info, err := b.svc.List(b.ctx, c.tenant, c.filter, page.Request{Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, list, 1, "%+v", c.filter)
+		require.Equal(t, c.want, list[0].MerchantTxRef)
+		require.False(t, info.HasMore, "%+v: there is no more", c.filter)
+	}
+	require.Equal(t, []string{theirs}, operators(transfer.RecordFilter{Status: transfer.Success, TenantID: other.tenant}))
 	require.Equal(t, []string{rare[transfer.Refunded]}, operators(transfer.RecordFilter{Differing: true}))
 	require.Equal(t, []string{rare[transfer.Refunded]}, operators(transfer.RecordFilter{Differing: true, TenantID: b.tenant, Status: transfer.Refunded}))
 	require.Empty(t, operators(transfer.RecordFilter{Differing: true, Status: transfer.Failed}))

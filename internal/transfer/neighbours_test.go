@@ -128,7 +128,7 @@ func sums(list []transfer.Transfer) string {
 // A tenant's list has its own payouts, those alone that the filter asks for.
 func TestFilteredPayouts(t *testing.T) {
 	b := setup(t)
-	b.neighbours()
+	others := b.neighbours()
 	own := b.fill()
 	amount := money.Must("30.00")
 	for want, filters := range map[string][]transfer.Filter{
@@ -161,12 +161,18 @@ func TestFilteredPayouts(t *testing.T) {
 	awaiting, err := b.svc.AwaitingApproval(b.ctx, b.tenant)
 	require.NoError(t, err)
 	require.Equal(t, []any{2, "100.00"}, []any{awaiting.Count, awaiting.Amount.String()})
-	found, more, err := b.svc.Search(b.ctx, b.tenant, own.paid.MerchantTxRef, nil, 5)
+	for ref, p := range map[string]transfer.Transfer{"shop": own.paid, "filled": others.paid} {
+		require.Equal(t, ref, p.AccountRef)
+		found, more, err := b.svc.Search(b.ctx, b.tenant, p.MerchantTxRef, nil, 5)
+		require.NoError(t, err)
+		require.False(t, more)
+		require.Equal(t, []transfer.Transfer{p}, found)
+	}
+	saved, _, err := b.svc.Beneficiaries(b.ctx, b.tenant, page.Request{Limit: 5})
 	require.NoError(t, err)
-	require.False(t, more)
-	require.Equal(t, []uuid.UUID{own.paid.ID}, []uuid.UUID{found[0].ID})
+	require.Equal(t, []transfer.Beneficiary{own.saved}, saved)
 	other := b.Tenant()
-	found, _, err = b.svc.Search(b.ctx, other, own.paid.MerchantTxRef, nil, 5)
+	found, _, err := b.svc.Search(b.ctx, other, own.paid.MerchantTxRef, nil, 5)
 	require.NoError(t, err)
 	require.Empty(t, found)
 	_, err = b.svc.Get(b.ctx, other, own.paid.MerchantTxRef)
@@ -175,6 +181,37 @@ func TestFilteredPayouts(t *testing.T) {
 	require.ErrorIs(t, err, transfer.ErrNotFound)
 	_, err = b.svc.Beneficiary(b.ctx, other, own.saved.ID)
 	require.ErrorIs(t, err, transfer.ErrBeneficiary)
+}
+
+// There may be more than a search shows where any of what it looks for has more, or all of it
+// together.
+func TestMoreOfASearch(t *testing.T) {
+	b := setup(t)
+	b.fund("1000.00")
+	whole := b.settle("10.00").MerchantTxRef
+	for _, amount := range []string{"20.00", "20.00", "30.00", "30.00", "30.00"} {
+		b.settle(amount)
+	}
+	for name, c := range map[string]struct {
+		text, sum string
+		found     int
+		more      bool
+	}{
+		"a whole reference":      {whole, "", 1, false},
+		"and a sum":              {whole, "10.00", 1, false},
+		"of a sum, all":          {"nobody", "20.00", 2, false},
+		"of a sum":               {"nobody", "30.00", 2, true},
+		"of a text":              {"shop", "", 2, true},
+		"of both, each of which": {whole, "20.00", 2, true},
+	} {
+		var sum *money.Amount
+		if c.sum != "" {
+			sum = new(money.Must(c.sum))
+		}
+		found, more, err := b.svc.Search(b.ctx, b.tenant, c.text, sum, 2)
+		require.NoError(t, err)
+		require.Equal(t, []any{c.found, c.more}, []any{len(found), more}, name)
+	}
 }
 
 // Whatever the payouts are ordered by, the pages have each once, in one order.
@@ -246,6 +283,18 @@ func TestRecordsOfPayouts(t *testing.T) {
 	require.Equal(t, []any{own.pending.ID, b.tenant, "Ours", b.account, "shop", "45.00"}, []any{d.ID, d.TenantID, d.TenantName, d.AccountID, d.AccountRef, d.Amount.String()})
 	require.Len(t, d.Entries, 1)
 	require.Equal(t, "45.00", d.Entries[0].Amount.String())
+	d, err = b.svc.Show(b.ctx, own.paid.MerchantTxRef)
+	require.NoError(t, err)
+	require.Equal(t, "20.00", d.ProviderFee.String())
+	require.Len(t, d.Entries, 1, "the fee is the platform's")
+	next := func() string {
+		d, err := b.svc.Show(b.ctx, own.awaiting.MerchantTxRef)
+		require.NoError(t, err)
+		return d.NextStep
+	}
+	require.Contains(t, next(), "wait for the approval of its tenant's members")
+	b.approve(own.awaiting)
+	require.Contains(t, next(), "wait for confirmed cover")
 	_, err = b.svc.Show(b.ctx, "nobody's")
 	require.ErrorIs(t, err, transfer.ErrNotFound)
 }
