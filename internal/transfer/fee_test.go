@@ -10,6 +10,29 @@ import (
 	"ajo/internal/transfer"
 )
 
+// Nothing is reserved for what the platform bears, nor without the bank's published fees.
+func TestNoFeeIsReserved(t *testing.T) {
+	for who, c := range map[string]struct {
+		published bool
+		balance   string
+		fees      []string
+	}{"platform": {true, "20.00", nil}, "tenant": {false, "0.00", []string{"debit 20.00 bank_fees confirmed"}}} {
+		t.Run(who, func(t *testing.T) {
+			b := setup(t)
+			if c.published {
+				b.svc = b.bearerService()
+			}
+			b.bears(who)
+			b.fund("120.00")
+			p := b.settle("100.00")
+			require.Nil(t, row[*string](b, p, "reserved_fee::text"))
+			b.has("20.00")
+			require.Equal(t, transfer.Success, b.run(p).Status)
+			b.has(c.balance, c.fees...)
+		})
+	}
+}
+
 // The fee of a payout is the bank's word, from whichever of its answers has it, and the newest
 // stands. It is no part of the debit.
 func TestFeeOfAPayout(t *testing.T) {
