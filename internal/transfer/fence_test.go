@@ -135,7 +135,11 @@ func TestLateLookupPutsNothingOff(t *testing.T) {
 func TestStatusUnderAClaim(t *testing.T) {
 	b := setup(t)
 	b.fund("200.00")
-	p, other := b.settle("100.00"), b.settle("50.00")
+	p, other, pending := b.settle("100.00"), b.settle("50.00"), b.settle("20.00")
+	begun := b.claims(pending, 1)
+	b.Exec(`UPDATE transfers SET status = 'failed' WHERE id = $1`, pending.ID)
+	require.Equal(t, []bool{false}, b.svc.SubmitTogether(b.ctx, begun))
+	require.Equal(t, transfer.Failed, b.get(pending.MerchantTxRef).Status)
 	c := append(b.claims(p, 1), b.claims(other, 1)...)
 	require.Equal(t, []bool{true, true}, b.svc.SubmitTogether(b.ctx, c))
 	b.Exec(`UPDATE transfers SET status = 'failed' WHERE id = $1`, p.ID)
@@ -143,7 +147,7 @@ func TestStatusUnderAClaim(t *testing.T) {
 	require.ErrorContains(t, out[0].Err, "a status changed under its claim")
 	require.NoError(t, out[1].Err, "a neighbour is not failed by it")
 	require.Equal(t, []transfer.Status{transfer.Failed, transfer.Success}, []transfer.Status{b.get(p.MerchantTxRef).Status, b.get(other.MerchantTxRef).Status})
-	b.money("50.00", "credit 200.00 confirmed", "debit 100.00 provisional", "debit 50.00 confirmed")
+	b.money("30.00", "credit 200.00 confirmed", "debit 100.00 provisional", "debit 50.00 confirmed", "debit 20.00 provisional")
 }
 
 // However long transfers stay claimed between the check of their cover and their submission, and
