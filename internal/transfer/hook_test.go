@@ -163,6 +163,11 @@ func TestTheHookSaysNothingClear(t *testing.T) {
 		"signed, with another status": func(h *hooked) func(http.ResponseWriter, question) {
 			return func(w http.ResponseWriter, q question) { say(202, q.signed(h.key, "approve"))(w, q) }
 		},
+		"two signatures, one of which is a number": func(h *hooked) func(http.ResponseWriter, question) {
+			return func(w http.ResponseWriter, q question) {
+				say(200, strings.TrimSuffix(q.signed(h.key, "approve"), "}")+`,"signature":7}`)(w, q)
+			}
+		},
 		"another decision": func(h *hooked) func(http.ResponseWriter, question) {
 			return func(w http.ResponseWriter, q question) { say(200, q.signed(h.key, "maybe"))(w, q) }
 		},
