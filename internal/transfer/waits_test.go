@@ -125,6 +125,32 @@ func TestAQuestionWithoutATurnPutsNothingOff(t *testing.T) {
 	require.Equal(t, transfer.Success, b.run(p).Status)
 }
 
+// What waits for held money is due when the next hold of its own account ends, of those that stand.
+func TestDueAtTheEndOfTheNextHold(t *testing.T) {
+	b := setup(t)
+	other := b.anotherAccount(t)
+	other.fund("10.00")
+	b.fund("100.00")
+	start := b.Clock.Now()
+	hold := func(b *bundle, amount string, after time.Duration) {
+		t.Helper()
+		_, _, err := b.accounts().PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: amount, Reason: "dispute", Until: new(start.Add(after))}, idempotency.Request{})
+		require.NoError(t, err)
+	}
+	hold(b, "1.00", 500*time.Millisecond)
+	hold(b, "2.00", 700*time.Millisecond)
+	hold(other, "3.00", 900*time.Millisecond)
+	hold(b, "60.00", 1100*time.Millisecond)
+	released := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE amount = 2`)
+	_, err := account.ReleaseHoldByHand(b.ctx, b.Pool, b.Clock.Now(), released, stop)
+	require.NoError(t, err)
+	b.credit("60.00") // the settlement is accepted against it, and waits
+	p := b.settle("99.00")
+	b.Clock.Set(start.Add(500 * time.Millisecond))
+	require.Equal(t, start.Add(1100*time.Millisecond), b.step(p).UTC())
+	require.Equal(t, transfer.Success, b.run(p).Status)
+}
+
 // What a limit holds of a payment that the bank may have taken back, and what of such a payment is
 // not confirmed yet, is left out of what is available once.
 func TestRecallOfWhatALimitHolds(t *testing.T) {
