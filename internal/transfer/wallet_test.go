@@ -37,6 +37,9 @@ func TestBooksAreOfOneWallet(t *testing.T) {
 		require.NoError(t, transfer.RecordWallet(b.ctx, empty.Pool, b.Clock.Now(), w), "there is no account yet")
 	}
 	require.ErrorIs(t, transfer.CheckWallet(b.ctx, empty.Pool, other), transfer.ErrWallet)
+	unnamed := testenv.New(t)
+	unnamed.Schedule(work.Ingest, uuid.New(), b.Clock.Now())
+	require.NoError(t, transfer.MoveWallet(b.ctx, unnamed.Pool, b.Clock.Now(), ours, audit.By{Actor: "cli:test", Reason: "a test"}), "they have been of no other account")
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -80,7 +83,7 @@ func TestBooksAreOfOneWallet(t *testing.T) {
 	suspense(ledger.Credit)
 	require.ErrorIs(t, move(other), transfer.ErrWalletWaits)
 	suspense(ledger.Debit)
-	b.fund("10.00")
+	b.fund("15.00")
 	b.settle("10.00") // submitted to nobody yet: the other account pays it
 
 	require.NoError(t, move(other))
