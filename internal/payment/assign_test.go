@@ -390,12 +390,28 @@ func TestEventsAreListed(t *testing.T) {
 			r.After = *info.NextCursor
 		}
 	}
+	event := func(id uuid.UUID) payment.InboundEvent {
+		e, err := b.svc.InboundEvent(b.ctx, id)
+		require.NoError(t, err)
+		return e
+	}
+	number := func(id uuid.UUID) string { return event(id).AliasNumber }
 	require.Equal(t, []uuid.UUID{forged, stray, received, posted}, ids(payment.EventFilter{}, 10))
 	require.Equal(t, []uuid.UUID{forged, stray, received, posted}, ids(payment.EventFilter{}, 1))
 	require.Equal(t, []uuid.UUID{stray}, ids(payment.EventFilter{Category: payment.CategoryMisdirected}, 10))
 	require.Equal(t, []uuid.UUID{forged, stray}, ids(payment.EventFilter{Status: payment.Failed}, 1))
 	require.Equal(t, []uuid.UUID{posted}, ids(payment.EventFilter{ProviderTxnRef: txn.ID}, 10))
 	require.Empty(t, ids(payment.EventFilter{Category: payment.CategoryMisdirected, Status: payment.Processed}, 10))
+	require.Equal(t, []uuid.UUID{stray}, ids(payment.EventFilter{Status: payment.Failed, Number: number(stray)}, 10), "the number that the event has")
+	require.Equal(t, []uuid.UUID{posted}, ids(payment.EventFilter{Number: b.number()}, 10), "the number of the account that has it")
+	require.Empty(t, ids(payment.EventFilter{Number: "0000000001"}, 10))
+	b.Clock.Advance(time.Minute)
+	other := b.receive(b.event(func(e *fakebank.Event) { e.Data.Transaction.TransactionAmount = json.RawMessage("700.00") })).ID
+	require.Equal(t, []uuid.UUID{other}, ids(payment.EventFilter{Amount: new(money.Must("700.00"))}, 10))
+	require.Equal(t, []uuid.UUID{stray, received, posted}, ids(payment.EventFilter{Amount: new(money.Must("5000.00"))}, 10))
+	at := *event(other).OccurredAt
+	require.Equal(t, []uuid.UUID{other}, ids(payment.EventFilter{From: at}, 10))
+	require.Equal(t, []uuid.UUID{stray, received, posted}, ids(payment.EventFilter{To: at}, 10))
 	for _, f := range []payment.EventFilter{{Category: "x"}, {Status: "misdirected"}} {
 		_, _, err := b.svc.Events(b.ctx, f, page.Request{Limit: 1})
 		require.ErrorIs(t, err, payment.ErrFilter)
