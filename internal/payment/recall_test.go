@@ -508,6 +508,7 @@ func TestRecallByHandOfWhatIsNotConfirmed(t *testing.T) {
 		r, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
 		require.NoError(t, err)
 		require.Equal(t, ledger.Reversed, r.Status)
+		require.Nil(t, b.DueAt(work.Confirm, id), "nothing is left to ask")
 	}
 	balance, _ := b.books()
 	require.Equal(t, "0.00", balance)

@@ -100,6 +100,10 @@ func TestReviewIsCorrected(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []any{id, "Bola Ade", payment.Processed, v.ProviderTxnRef}, []any{*e.Replaces, e.SenderName, e.Status, e.ProviderTxnRef})
 	require.Nil(t, e.NextAttemptAt, "nobody is asked any more")
+	require.Empty(t, e.LastError)
+	given, err := b.svc.InboundEvent(b.ctx, id)
+	require.NoError(t, err)
+	require.Equal(t, heldWhy, given.LastError, "it says why it was given up")
 	require.NoError(t, b.svc.Confirm(b.ctx, id))
 	require.NoError(t, b.svc.Confirm(b.ctx, got.Replacement))
 
@@ -418,4 +422,17 @@ func TestRecallByHandOfWhatWasReplaced(t *testing.T) {
 	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
 	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, got.Replacement, byHand))
 	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+}
+
+// Nor one that was never posted, such as the bank's event that it took the payment back.
+func TestRecallByHandOfWhatIsNoPayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	word := b.receive(b.reversal(txn)).ID
+	_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.ErrorIs(t, b.svc.OpenRecallByHand(b.ctx, word, byHand), payment.ErrNotRecallable)
+	require.ErrorIs(t, b.svc.OpenRecallByHand(b.ctx, b.misdirected(nil), byHand), payment.ErrNotRecallable)
+	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
 }
