@@ -33,7 +33,7 @@ func (s *Service) keepsForged(ctx context.Context) bool {
 	}
 	s.forged.mu.Lock()
 	defer s.forged.mu.Unlock()
-	if now := s.Clock.Now(); s.forged.counted.IsZero() || now.Sub(s.forged.counted).Abs() >= forgedRecount {
+	if now := s.Clock.Now(); now.Sub(s.forged.counted).Abs() >= forgedRecount {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		var kept int

@@ -2,7 +2,9 @@ package payment_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/payment"
@@ -28,4 +30,21 @@ func TestForgedEventsAreBoundedByDefault(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, kept/2-1, removed)
 	require.Equal(t, kept/2+1, count(), "half of them, and the one after which those came")
+}
+
+// What another process is removing is left to it, and not waited for.
+func TestPurgesOfForgedEventsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	forged := payment.InboundRequest{Body: []byte("{}")}
+	first := b.receive(forged).ID
+	b.receive(forged)
+	b.Clock.Advance(31 * 24 * time.Hour)
+	var removed int64
+	require.NoError(t, b.Beside(testenv.Runs(`SELECT FROM inbound_events WHERE id = $1 FOR UPDATE`, first), func() (err error) {
+		removed, err = b.svc.PurgeForged(b.ctx, 10)
+		return err
+	}))
+	require.EqualValues(t, 1, removed)
+	require.Equal(t, []uuid.UUID{first}, testenv.Value[[]uuid.UUID](b.Env, `SELECT array_agg(id) FROM inbound_events`))
 }
