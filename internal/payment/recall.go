@@ -284,7 +284,8 @@ func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, i
 	var refs []string
 	var reversals []*inbound
 	for _, e := range events {
-		if e.recalled = uuid.Nil; e.Authentic && (e.Type == typeReversal || e.Type == typeFailed) {
+		// an event that is not authentic has no type
+		if e.recalled = uuid.Nil; e.Type == typeReversal || e.Type == typeFailed {
 			refs, reversals = append(refs, e.TxnRef), append(reversals, e)
 		}
 	}
