@@ -147,3 +147,21 @@ func TestMispostedPaymentThatWasRefunded(t *testing.T) {
 	_, err = b.svc.Assign(b.ctx, id, payment.Destination{AccountID: b.Account(b.tenant, "other")}, byHand)
 	require.ErrorIs(t, err, payment.ErrRefunding)
 }
+
+// A refund that failed has paid nobody: the payment is assigned to the account that was paid.
+func TestMispostedPaymentWhoseRefundFailed(t *testing.T) {
+	b := setupPolicy(t, account.Policy{})
+	id, txn := b.pays("5000.00")
+	b.toTheEnd(id, 10)
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Reject, Next: 1})
+	require.NoError(t, b.refundByHand(id, "1000.00"))
+	require.Equal(t, []string{"failed 1000.00 058 0123456789 false"}, b.sent())
+	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
+	_, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+	require.NoError(t, err)
+	b.taken(txn, "SUCCESS")
+	other := b.Account(b.tenant, "other")
+	_, err = b.svc.Assign(b.ctx, id, payment.Destination{AccountID: other}, byHand)
+	require.NoError(t, err)
+	require.Equal(t, "4975.00", testenv.Value[money.Amount](b.Env, `SELECT balance FROM ledger_balances WHERE account_id = $1`, other).String())
+}
