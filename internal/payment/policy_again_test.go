@@ -1,0 +1,78 @@
+package payment_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/account"
+	"ajo/internal/fakebank"
+	"ajo/internal/money"
+)
+
+// saidOf is what the only event of that type about a payment says of the policy.
+func (b *policies) saidOf(event string, id uuid.UUID) string {
+	b.T.Helper()
+	var body struct{ Policy string }
+	events := b.Delivered(`event_type = $1 AND transaction_group_id = $2`, event, id)
+	require.Len(b.T, events, 1)
+	require.NoError(b.T, json.Unmarshal([]byte(events[0].Body), &body))
+	return body.Policy
+}
+
+// A payment was released, then corrected to another sum, which its policy holds, taken back by the
+// bank and restored: what was released of the first sum, or of another payment, is not released of
+// this one. Once the tenant releases it, its events say nothing of the policy.
+func TestWhatWasReleasedOfAnotherSum(t *testing.T) {
+	b := setupPolicy(t, account.Policy{Under: account.Hold})
+	other, _ := b.pays("3900.00")
+	b.release(other)
+	id, txn := b.pays("4000.00")
+	b.release(id)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("3900.00") })
+	b.toTheEnd(id, 1)
+	const held = "policy 3875.00 under: NGN 3900.00 of NGN 5000.00 expected"
+	corrected, err := b.svc.Correct(b.ctx, id, sums("3900.00", "25.00"), byHand)
+	require.NoError(t, err)
+	require.Equal(t, held, b.hold(corrected.Replacement))
+	require.Equal(t, "hold", b.saidOf("payment.confirmed", corrected.Replacement))
+
+	b.receive(b.reversal(txn))
+	b.taken(txn, "REFUND")
+	b.toTheEnd(corrected.Replacement, 10)
+	require.Empty(t, b.hold(corrected.Replacement))
+	b.taken(txn, "SUCCESS")
+	restored, err := b.svc.RestoreReversed(b.ctx, corrected.Replacement, byHand)
+	require.NoError(t, err)
+	require.Equal(t, held, b.hold(restored.Replacement))
+	require.Equal(t, "hold", b.saidOf("payment.received", restored.Replacement))
+	b.release(restored.Replacement)
+	b.toTheEnd(restored.Replacement, 10)
+	require.Empty(t, b.saidOf("payment.confirmed", restored.Replacement))
+	b.left() // the invariants hold
+}
+
+// A payment that has gone back is restored, and then the bank says that it failed after all: it is
+// reversed, and its event says nothing of a refund.
+func TestARestoredPaymentThatWentBackIsDenied(t *testing.T) {
+	b := setupPolicy(t, account.Policy{Under: account.Hold})
+	other, _ := b.pays("5000.00")
+	b.toTheEnd(other, 10)
+	id, txn := b.pays("4000.00")
+	b.toTheEnd(id, 10)
+	require.NoError(t, b.refundByHand(id, ""))
+	b.sent()
+	b.receive(b.reversal(txn))
+	b.taken(txn, "REFUND")
+	b.toTheEnd(id, 10)
+	b.taken(txn, "SUCCESS")
+	r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Empty(t, b.hold(r.Replacement))
+	b.taken(txn, "PAYMENT_FAILED")
+	b.toTheEnd(r.Replacement, 1)
+	require.Empty(t, b.saidOf("payment.reversed", r.Replacement))
+	require.Equal(t, "1000.00", b.left())
+}
