@@ -111,6 +111,11 @@ func TestFourEndsOfAConfirmation(t *testing.T) {
 			require.Equal(t, c.entries, entries)
 			require.Equal(t, c.why, testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id))
 			b.log.HasNot(t, "alert=negative_balance")
+			if c.entries[0] == reversed[0] {
+				b.log.Has(t, "alert=reversed")
+			} else {
+				b.log.HasNot(t, "alert=reversed")
+			}
 		})
 	}
 }

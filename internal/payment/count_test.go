@@ -7,6 +7,7 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
+	"ajo/internal/payment"
 	"ajo/internal/testenv"
 )
 
@@ -25,5 +26,22 @@ func TestConfirmationsAreCounted(t *testing.T) {
 		want[outcome]++
 		b.check(id)
 		require.Equal(t, want, testenv.Metric(t, "ajo_confirmations_total"))
+	}
+}
+
+// So is each event that comes, by what became of it.
+func TestEventsAreCounted(t *testing.T) {
+	b := setup(t) // as above
+	event := b.event(nil)
+	forged := event
+	forged.Signature = "AAAA" + event.Signature[4:]
+	for _, c := range []struct {
+		outcome string
+		event   payment.InboundRequest
+	}{{"stored", event}, {"duplicate", event}, {"forged", forged}, {"stored", b.event(nil)}, {"forged", forged}} {
+		want := testenv.Metric(t, "ajo_inbound_events_total")
+		want[c.outcome]++
+		b.receive(c.event)
+		require.Equal(t, want, testenv.Metric(t, "ajo_inbound_events_total"))
 	}
 }
