@@ -91,3 +91,20 @@ func TestRecallOfADeniedPayment(t *testing.T) {
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM recalls`))
 	require.Equal(t, "the bank says failed", testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id))
 }
+
+// Whoever opens a recall waits for the payment, and not for an event that says that it was taken
+// back: who has that one may wait for the payment.
+func TestRecallLocksNoReversal(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.confirmed()
+	word := b.receive(b.reversal(txn)).ID
+	_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+	require.NoError(t, err)
+	var opened uuid.UUID
+	require.NoError(t, b.Beside(testenv.Runs(`SELECT FROM inbound_events WHERE id = $1 FOR UPDATE`, word), func() (err error) {
+		opened, err = b.svc.OpenRecall(b.ctx, txn.ID, payment.RecallByOperator)
+		return err
+	}))
+	require.Equal(t, id, opened)
+}
