@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/fakebank"
 	"ajo/internal/payment"
 	"ajo/internal/testenv"
 )
@@ -47,4 +48,20 @@ func TestPurgesOfForgedEventsAtOnce(t *testing.T) {
 	}))
 	require.EqualValues(t, 1, removed)
 	require.Equal(t, []uuid.UUID{first}, testenv.Value[[]uuid.UUID](b.Env, `SELECT array_agg(id) FROM inbound_events`))
+}
+
+// Only a payment waits to be posted: nothing is to be done about a forged event, or one that is no
+// payment.
+func TestOnlyPaymentsWaitToBePosted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.event(nil)
+	forged := d
+	forged.Signature = "AAAA" + d.Signature[4:]
+	b.receive(forged)
+	ignored := b.receive(b.event(func(e *fakebank.Event) { e.EventType = "payment_failed" }))
+	require.Equal(t, payment.CategoryNonPayment, ignored.Category)
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM work`))
+	id := b.receive(d).ID
+	require.Equal(t, []uuid.UUID{id}, testenv.Value[[]uuid.UUID](b.Env, `SELECT array_agg(id) FROM work WHERE kind = 'ingest'`))
 }
