@@ -435,6 +435,7 @@ func TestRepeatUnderAnotherRequestID(t *testing.T) {
 	again := b.receive(b.event(func(e *fakebank.Event) { e.Data.Transaction.TransactionID = txn }))
 	require.True(t, again.Duplicate)
 	require.Equal(t, first.ID, again.ID)
+	require.Equal(t, []uuid.UUID{first.ID}, testenv.Value[[]uuid.UUID](b.Env, `SELECT array_agg(event_id) FROM event_bodies`), "nor is its body kept")
 	b.log.HasNot(t, "event_conflict")
 	reversal := b.receive(b.event(func(e *fakebank.Event) { e.Data.Transaction.TransactionID, e.EventType = txn, "payment_reversal" }))
 	require.False(t, reversal.Duplicate)

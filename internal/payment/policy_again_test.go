@@ -3,6 +3,7 @@ package payment_test
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
+	"ajo/internal/testenv"
 )
 
 // saidOf is what the only event of that type about a payment says of the policy.
@@ -75,4 +77,31 @@ func TestARestoredPaymentThatWentBackIsDenied(t *testing.T) {
 	b.toTheEnd(r.Replacement, 1)
 	require.Empty(t, b.saidOf("payment.reversed", r.Replacement))
 	require.Equal(t, "1000.00", b.left())
+}
+
+// A payment shows what was refunded of it and what is being refunded: a refund that failed is
+// neither, and one that is under way is not refunded yet.
+func TestWhatIsRefundedOfAPayment(t *testing.T) {
+	b := setupPolicy(t, account.Policy{})
+	id, _ := b.pays("5000.00")
+	b.toTheEnd(id, 10)
+	is := func(refunded, being string) {
+		t.Helper()
+		shown, err := b.svc.Timeline(b.ctx, b.tenant, id)
+		require.NoError(t, err)
+		require.Equal(t, []string{refunded, being}, []string{shown.Refunded.String(), shown.BeingRefunded.String()})
+	}
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Reject, Next: 1})
+	require.NoError(t, b.refundByHand(id, "500.00"))
+	is("0.00", "500.00")
+	require.Equal(t, []string{"failed 500.00 058 0123456789 false"}, b.sent())
+	is("0.00", "0.00")
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.Pending, Next: 1, Delay: 1000 * time.Hour})
+	require.NoError(t, b.refundByHand(id, "1000.00"))
+	require.Equal(t, "processing 1000.00 058 0123456789 false", b.sent()[1])
+	is("0.00", "1000.00")
+	_, err := b.bank.EndPayout(testenv.Value[string](b.Env, `SELECT merchant_tx_ref FROM transfers WHERE status = 'processing'`), fakebank.StatusSuccess)
+	require.NoError(t, err)
+	require.Equal(t, "success 1000.00 058 0123456789 false", b.sent()[1])
+	is("1000.00", "0.00")
 }
