@@ -248,10 +248,9 @@ func (s *Service) RestoreListed(ctx context.Context, eventID uuid.UUID, record p
 func reversedByBank(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (why string, err error) {
 	var byBank bool
 	err = tx.QueryRow(ctx, `
-		SELECT e.replaces IS NULL AND l.review_from_seq IS NULL AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id) AND NOT `+reversalStored+`, e.last_error
-		FROM inbound_events e
-		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
-		WHERE e.id = $1`, eventID).Scan(&byBank, &why)
+		SELECT e.replaces IS NULL AND NOT EXISTS (SELECT FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.review_from_seq IS NOT NULL)
+			AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id) AND NOT `+reversalStored+`, e.last_error
+		FROM inbound_events e WHERE e.id = $1`, eventID).Scan(&byBank, &why)
 	if err == nil && !byBank {
 		err = ErrDecided
 	}
