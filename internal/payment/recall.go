@@ -284,8 +284,7 @@ func (s *Service) openStored(ctx context.Context, tx pg.Tx, events []*inbound, i
 	var refs []string
 	var reversals []*inbound
 	for _, e := range events {
-		// an event that is not authentic has no type
-		if e.recalled = uuid.Nil; e.Type == typeReversal || e.Type == typeFailed {
+		if e.recalled = uuid.Nil; e.Authentic && (e.Type == typeReversal || e.Type == typeFailed) {
 			refs, reversals = append(refs, e.TxnRef), append(reversals, e)
 		}
 	}

@@ -43,7 +43,7 @@ func (s *Service) PlanRepost(ctx context.Context, eventID uuid.UUID) (p Repostab
 	if err == nil && Unfit(p.Record) != "" {
 		err = errs.New(errs.Unprocessable, "the bank's own record cannot be posted: "+Unfit(p.Record))
 	}
-	if p.Record.Time.IsZero() { // the event has one: only one that is not authentic has none
+	if p.Record.Time.IsZero() && p.Event.OccurredAt != nil {
 		p.Record.Time = *p.Event.OccurredAt
 	}
 	return p, err

@@ -191,7 +191,7 @@ func (c chargedStep) comesBack(reserved money.Amount) money.Amount {
 // locked, and the money that came back is posted already, or will be in this transaction.
 func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep) error {
 	for _, c := range all {
-		if c.refundOf == nil || c.leavesWhole() || c.gone.Equal(c.before()) && c.plan.release == "" && c.plan.wantFee.Sign() == 0 && c.plan.wantTaxes.Sign() == 0 {
+		if c.refundOf == nil || c.leavesWhole() || c.to == c.Status && c.gone.Equal(c.before()) && c.plan.release == "" && c.plan.wantFee.Sign() == 0 && c.plan.wantTaxes.Sign() == 0 {
 			continue
 		}
 		var reserved, most money.Amount
