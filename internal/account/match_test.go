@@ -12,8 +12,8 @@ import (
 )
 
 // A payment's account is found by its id, then by its number, then by a reference that one account
-// of the service has; what is still provisioned is found by none of them. What names another thing beside it changes nothing, and nothing that another
-// payment of the batch says.
+// of the service has; what is still provisioned is found by none of them. What names another thing
+// beside it changes nothing, and nothing that another payment of the batch says.
 func TestMatchingPayments(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -220,7 +220,8 @@ func (b *bundle) step(id uuid.UUID) {
 	require.True(b.T, again)
 }
 
-// A transfer that was sent, and waits to be sent again, asks the bank by itself: it is not taken up.
+// A transfer that was sent, and waits to be sent again, asks the bank by itself: it is not taken
+// up.
 func TestReconcileLeavesWhatWasSentToItself(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

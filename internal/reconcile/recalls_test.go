@@ -130,8 +130,8 @@ func TestKeptAgainstTheBanksRecord(t *testing.T) {
 	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says refunded, the entry is confirmed"}, said(b.due()))
 }
 
-// A payment that a recall has reversed needs no question of the periodic run: the run of the day asks
-// about it.
+// A payment that a recall has reversed needs no question of the periodic run: the run of the day
+// asks about it.
 func TestReversedByARecallIsNotAskedAbout(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
