@@ -19,7 +19,7 @@ type Export struct {
 	Account
 	Opening  money.Amount // as its balance stood before the first line
 	Closing  money.Amount // and at the end of the filter's time
-	Standing money.Amount // the same by what is known now (ledger.StandingAt)
+	Standing money.Amount // the opening one by what is known now (ledger.StandingAt)
 	Lines    []ledger.Line
 }
 
