@@ -239,12 +239,11 @@ func detailOf(t testing.TB, detail json.RawMessage) (v any) {
 
 // Each action of the console leaves the audit line that its command leaves, but for who did it.
 func TestConsoleIsAuditedAsTheCommands(t *testing.T) {
-	lines := map[string]map[string]auditLine{}
+	lines := map[string]map[string]auditLine{"command": {}, "page": {}}
 	collect := func(o *ops, of, actor string, do func(name string, args []string)) {
 		changes := o.changes()
 		maps.DeleteFunc(changes, func(name string, _ []string) bool { return console.Excuses[name] != "" })
 		do("", nil)
-		lines[of] = map[string]auditLine{}
 		for _, name := range slices.Sorted(maps.Keys(changes)) { // balances go by the order
 			args := changes[name]
 			before := len(o.audited())
