@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/app"
+	"ajo/internal/money"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
 )
@@ -116,6 +117,25 @@ func TestStatusNamesEndpointsThatFail(t *testing.T) {
 	require.Regexp(t, `webhooks +endpoint of Test tenant +1 wait, attempts fail for 59m\d+s: HTTP 500 +ajo deliveries list --status pending --tenant `+o.tenant.String(), out)
 	failedFor(61)
 	require.Len(t, o.needs(), 1)
+}
+
+// An account below zero is no fault of the books: ajo ledger verify finds none.
+func TestStatusOfAnAccountBelowZero(t *testing.T) {
+	o := setup(t)
+	o.env["AJO_REDIS_URL"] = ""
+	o.compared(time.Now(), "0.00")
+	ref, _ := o.transfer("processing")
+	o.good("transfers", "resolve", ref, "--paid", "--amount", "10000.00", "--yes", "--reason", "the bank's letter")
+	require.Equal(t, "-5025.00", testenv.Value[money.Amount](o.Env, `SELECT balance FROM ledger_balances WHERE account_id = $1`, o.account).String())
+	o.booksAgree()
+	lines := strings.Join(o.needs(), "\n")
+	require.NotContains(t, lines, "checks of the books")
+	require.Contains(t, lines, "accounts below zero (AjoNegativeBalance in the runbook) 1 -")
+
+	o.Exec(`UPDATE ledger_balances SET provisional_credits = total_credits + 1 WHERE account_id = $1`, o.account)
+	lines = strings.Join(o.needs(), "\n")
+	require.Contains(t, lines, "health checks of the books that fail 1 ajo ledger verify", "the one that fails, and no more")
+	require.Contains(t, lines, "accounts below zero (AjoNegativeBalance in the runbook) 1 -")
 }
 
 // Without a worker nothing is paid, and without Redis all goes on slowly.

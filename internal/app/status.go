@@ -79,7 +79,7 @@ func (t *Tools) Status(ctx context.Context) (Status, error) {
 	}
 	s.add("health", "Postgres", false, "", "answers in %s", took.Round(time.Millisecond))
 	t.redisStatus(ctx, &s)
-	s.counted("health", "checks of the books that fail", int64(len(state.Findings))+state.NegativeBalances, true, "ajo ledger verify")
+	s.counted("health", "checks of the books that fail", int64(len(state.Findings)), true, "ajo ledger verify")
 	for _, w := range []struct {
 		what   string
 		oldest *time.Time
@@ -105,6 +105,7 @@ func (t *Tools) Status(ctx context.Context) (Status, error) {
 	s.counted("payments", "that cannot be posted", state.RefusedCount, true, "ajo reconcile open")
 	s.aged("payments", "that the bank may have taken back", state.RecallCount, state.RecallOldest, lateSubmit, "ajo recalls list --status open")
 	s.counted("payments", "said to be taken back, against the bank's record", state.WatchedCount, false, "ajo recalls list --status watched")
+	s.counted("payments", "accounts below zero (AjoNegativeBalance in the runbook)", state.NegativeBalances, true, "")
 	s.aged("payouts", "not at the bank yet", state.PendingCount, state.PendingOldest, lateSubmit, "ajo transfers list --status pending")
 	s.aged("payouts", "whose outcome is not known", state.ProcessingCount, state.ProcessingOldest, lateOutcome, "ajo transfers list --status processing")
 	s.counted("payouts", "that the bank contradicts", state.DifferingCount, true, "ajo transfers list --differing")
