@@ -12,6 +12,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
+	"ajo/ledger"
 )
 
 // compared stores a comparison with the bank's list that ended just now, with the wallet's balance.
@@ -61,6 +62,10 @@ func TestStatusCommand(t *testing.T) {
 	require.Empty(t, o.needs(), "a payment that is young needs nobody")
 	o.Exec(`UPDATE inbound_events SET processed_at = now() - interval '3 hours' WHERE id = $1`, id)
 	require.Regexp(t, `^payments to be confirmed by the bank 1, the oldest for 3h0m\d+s ajo work list$`, strings.Join(o.needs(), "\n"))
+	o.Exec(`UPDATE inbound_events SET policy = 'refund' WHERE id = $1`, id)
+	require.Len(t, o.needs(), 1)
+	o.move(id, ledger.Credit, ledger.EventConfirm)
+	require.Regexp(t, `^payments confirmed, to be refunded by policy 1, the oldest for 3h0m\d+s ajo work list --kind confirm$`, strings.Join(o.needs(), "\n"))
 	o.Exec(`DELETE FROM work WHERE id = $1`, id)
 	require.Empty(t, o.needs())
 

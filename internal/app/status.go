@@ -16,7 +16,7 @@ import (
 const (
 	lateSoon      = 2 * time.Minute // work that waits for nobody but us
 	lateLater     = 15 * time.Minute
-	lateSubmit    = 2 * time.Hour // payouts that wait, payments that the bank has not confirmed, recalls
+	lateSubmit    = 2 * time.Hour // payouts, refunds by policy, payments to be confirmed, recalls
 	lateOutcome   = 30 * time.Minute
 	lateReconcile = time.Hour
 	lateFreeze    = time.Hour
@@ -100,6 +100,7 @@ func (t *Tools) Status(ctx context.Context) (Status, error) {
 	}
 	s.aged("payments", "events to be posted", state.UnpostedCount, state.UnpostedOldest, lateSoon, "ajo work list --failing")
 	s.aged("payments", "to be confirmed by the bank", state.ProvisionalCount, state.ProvisionalOldest, lateSubmit, "ajo work list")
+	s.aged("payments", "confirmed, to be refunded by policy", state.GoesBackCount, state.GoesBackOldest, lateSubmit, "ajo work list --kind confirm")
 	s.counted("payments", "that need a review", state.ReviewCount, true, "ajo review list")
 	s.counted("payments", "misdirected", state.MisdirectedCount, true, "ajo events list --category misdirected")
 	s.counted("payments", "that cannot be posted", state.RefusedCount, true, "ajo reconcile open")

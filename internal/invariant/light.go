@@ -27,6 +27,8 @@ type State struct {
 	ProvisionalOldest time.Duration
 	ProvisionalCount  int64
 	ProvisionalNaira  int64         // the sum of the provisional credits, without its kobo
+	GoesBackCount     int64         // payments whose refund by policy waits, confirmed as they are
+	GoesBackOldest    time.Duration // since the oldest of them was posted
 	ReviewCount       int64         // payments
 	RecallCount       int64         // recalls that are open
 	WatchedCount      int64         // recalls that the bank's record contradicts, and is asked about
@@ -193,13 +195,18 @@ var paidBack = `(SELECT count(*) FROM (
 						WHERE k.transaction = ANY(ARRAY[event_key(nullif(l.provider_txn_ref, ''))]) AND e.misdirected AND ` + suspenseGroup + ` = l.transaction_group_id)) b)`
 
 func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
-	var provisional, unposted, pending, processing, recall, freeze *time.Time
+	var provisional, goesBack, unposted, pending, processing, recall, freeze *time.Time
 	// Each part is one row. LEFT JOIN ... ON true has them joined as written: the planner would try
-	// all orders of ten parts that a comma joins, which took 30 to 80 ms of each call.
+	// all orders of ten parts that a comma joins, which took 30 to 80 ms of each call. The item of
+	// work of a payment that its policy refunds outlives the confirmation, and then is the refund's.
 	err := tx.QueryRow(ctx, `
-		SELECT c.n, c.oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest, k.watched, f.n, f.oldest, z.n FROM
-			(SELECT count(*) AS n, min(e.processed_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'confirm'
-				AND e.status = 'processed' AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status`+ledger.RecallStands+`)) c
+		SELECT c.n, c.oldest, c.back, c.back_oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest, k.watched, f.n, f.oldest, z.n FROM
+			(SELECT count(*) FILTER (WHERE s.status = 'provisional') AS n, min(e.processed_at) FILTER (WHERE s.status = 'provisional') AS oldest,
+					count(*) FILTER (WHERE s.status = 'confirmed') AS back, min(e.processed_at) FILTER (WHERE s.status = 'confirmed') AS back_oldest
+				FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id])
+				CROSS JOIN LATERAL (SELECT CASE e.policy WHEN 'refund' THEN (
+					SELECT l.status FROM ledger_entries l WHERE l.transaction_group_id = ANY(ARRAY[e.id]) AND l.direction = 'credit') ELSE 'provisional' END AS status OFFSET 0) s
+				WHERE w.kind = 'confirm' AND e.status = 'processed' AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status`+ledger.RecallStands+`)) c
 			LEFT JOIN (SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND review_to_seq IS NULL AND direction = 'credit') r ON true
 			LEFT JOIN (SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'ingest') u ON true
 			LEFT JOIN (SELECT count(*) - `+paidBack+` AS n FROM inbound_events e WHERE e.misdirected) m ON true
@@ -212,7 +219,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 			LEFT JOIN (SELECT count(*) AS n, min(created_at) AS oldest FROM freezes WHERE lifted_at IS NULL AND coalesce(until, 'infinity') > $1) f ON true
 			LEFT JOIN (SELECT count(*) AS n FROM reconcile_items i WHERE i.exception ->> 'kind' = 'unposted' AND i.dismissed_at IS NULL
 				AND NOT EXISTS (SELECT FROM inbound_events e WHERE e.id = ANY(ARRAY[(i.exception ->> 'eventId')::uuid]) AND e.category <> 'processing_error')) z ON true`, now).
-		Scan(&s.ProvisionalCount, &provisional, &s.ReviewCount, &s.UnpostedCount, &unposted,
+		Scan(&s.ProvisionalCount, &provisional, &s.GoesBackCount, &goesBack, &s.ReviewCount, &s.UnpostedCount, &unposted,
 			&s.MisdirectedCount, &s.PendingCount, &pending, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters, &s.RecallCount, &recall, &s.WatchedCount,
 			&s.FreezeCount, &freeze, &s.RefusedCount)
 	if err != nil {
@@ -225,6 +232,6 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 		return max(0, now.Sub(*t))
 	}
 	s.ProvisionalOldest, s.UnpostedOldest, s.PendingOldest, s.ProcessingOldest = age(provisional), age(unposted), age(pending), age(processing)
-	s.RecallOldest, s.FreezeOldest = age(recall), age(freeze)
+	s.GoesBackOldest, s.RecallOldest, s.FreezeOldest = age(goesBack), age(recall), age(freeze)
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
+	"ajo/internal/invariant"
 	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/testenv"
@@ -500,13 +501,22 @@ func TestPolicyRefundWaitsForTheBanks(t *testing.T) {
 	b.toTheEnd(id, 3)
 	require.Contains(t, b.hold(id), "refund 3975.00 ", "it is still to go back")
 	require.Empty(t, b.sent())
+	state := func() (n [2]int64) {
+		s, err := invariant.Light(b.ctx, b.Pool, b.Clock.Now())
+		require.NoError(t, err)
+		require.Equal(t, s.GoesBackCount > 0, s.GoesBackOldest > 0)
+		return [2]int64{s.ProvisionalCount, s.GoesBackCount}
+	}
+	require.Equal(t, [2]int64{0, 1}, state(), "the bank has confirmed it, and what waits is the refund")
 	b.bank.Faults.Clear()
 	b.toTheEnd(id, 5)
 	require.Equal(t, []string{"success 3975.00 058 0123456789 true"}, b.sent())
+	require.Equal(t, [2]int64{}, state())
 
 	b.bank.Faults.Set(silent)
 	b.Clock.Advance(2 * time.Hour)
 	id, txn = b.pays("4000.00")
+	require.Equal(t, [2]int64{1, 0}, state(), "it is to be confirmed first")
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.SenderBank, x.SenderBankCode = "Young Bank", "" })
 	b.toTheEnd(id, 3)
 	require.Contains(t, b.hold(id), "refund 3975.00 ", "the bank may be younger than the list")
