@@ -125,8 +125,14 @@ func (s Sheet) camt(message string, number int, at time.Time) camtStatement {
 			from = s.Lines[0].Entry.CreatedAt
 		}
 	}
-	if to.IsZero() || to.After(at) {
+	switch {
+	case to.IsZero() || to.After(at):
 		to = at
+	case to.After(from):
+		// the last second: the end itself is of the time after it, as midnight is of the next day
+		if to = to.Add(-time.Second); to.Before(from) {
+			to = from
+		}
 	}
 	name := camtText(s.Number, 34)
 	name = cmp.Or(name, camtText(s.Ref, 34))

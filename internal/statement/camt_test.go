@@ -5,11 +5,13 @@ import (
 	"encoding/xml"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"ajo/internal/clock"
 	"ajo/internal/money"
 	"ajo/ledger"
 )
@@ -54,6 +56,40 @@ func TestCamt(t *testing.T) {
 		i := strings.Index(text[at:], name)
 		require.GreaterOrEqual(t, i, 0, "%s in its place", name)
 		at += i
+	}
+}
+
+// The closing balance of days that have ended is of the last of them, not of the day after: programs
+// that keep books take its day for the statement's.
+func TestCamtEndsWithItsLastDay(t *testing.T) {
+	t.Parallel()
+	day := func(d int) time.Time { return time.Date(2026, 1, d, 0, 0, 0, 0, clock.Lagos) }
+	late := line("")
+	late.Entry.CreatedAt = day(30).Add(-time.Millisecond)
+	for name, c := range map[string]struct {
+		from, to     time.Time
+		begins, ends string
+		lines        []ledger.Line
+	}{
+		"a day":                               {from: day(29), to: day(30), begins: "2026-01-29T00:00:00+01:00", ends: "2026-01-29T23:59:59+01:00"},
+		"to an hour":                          {from: day(29), to: day(30).Add(10 * time.Hour), begins: "2026-01-29T00:00:00+01:00", ends: "2026-01-30T09:59:59+01:00"},
+		"no time":                             {from: day(29), to: day(29), begins: "2026-01-29T00:00:00+01:00", ends: "2026-01-29T00:00:00+01:00"},
+		"has not ended when the file is made": {from: day(29), to: day(60), begins: "2026-01-29T00:00:00+01:00", ends: "2026-01-31T00:30:00+01:00"},
+		"without an end":                      {from: day(29), begins: "2026-01-29T00:00:00+01:00", ends: "2026-01-31T00:30:00+01:00"},
+		"begins in its last second":           {to: day(30), lines: []ledger.Line{late}, begins: "2026-01-29T23:59:59+01:00", ends: "2026-01-29T23:59:59+01:00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := sheet(c.lines...)
+			s.Filter.From, s.Filter.To = c.from, c.to
+			var b bytes.Buffer
+			require.NoError(t, Camt(&b, Made{At: at}, s))
+			var got camtDocument
+			require.NoError(t, xml.Unmarshal(b.Bytes(), &got))
+			st := got.Message.Statements[0]
+			require.Equal(t, []string{c.begins, c.ends}, []string{st.From, st.To})
+			require.Equal(t, []string{c.begins, c.ends}, []string{st.Balances[0].At, st.Balances[1].At})
+		})
 	}
 }
 
