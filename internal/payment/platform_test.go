@@ -111,6 +111,9 @@ func TestPlatformFeeOfAPayment(t *testing.T) {
 			differs(b, id, txn)
 			b.platform("0.00", "0.00", feeDebit+"needs_review", vatDebit+"needs_review")
 			b.oneUnderReview("4921.25")
+			v, err := b.svc.Review(b.ctx, id)
+			require.NoError(b.T, err)
+			require.Equal(b.T, "4975.00 4921.25", v.Amount.String()+" "+v.Brings.String(), "the balance gets what the platform leaves")
 			require.NoError(b.T, decide(b, id))
 		}
 	}

@@ -33,7 +33,7 @@ type Review struct {
 	TenantName     string
 	AccountID      uuid.UUID
 	AccountRef     string
-	Amount         money.Amount // net: what would be in the balance
+	Amount         money.Amount // net, as credited; see Brings
 	GrossAmount    money.Amount
 	Fee            money.Amount
 	ProviderTxnRef string
@@ -42,10 +42,13 @@ type Review struct {
 	PostedAt       time.Time
 	// needs_review; reversed if only a correction can follow ([Service.Correctable])
 	Status ledger.Status
+	// what a confirmation brings the account: Amount, less what the platform takes of it
+	Brings money.Amount
 }
 
-const reviewQuery = `
-	SELECT e.id, l.id, t.id, t.name, a.id, a.account_ref, l.amount, e.amount, l.fee, e.provider_txn_ref, e.sender_name, e.last_error, l.created_at, l.status
+var reviewQuery = `
+	SELECT e.id, l.id, t.id, t.name, a.id, a.account_ref, l.amount, e.amount, l.fee, e.provider_txn_ref, e.sender_name, e.last_error, l.created_at, l.status,
+		` + ledger.Brought("l") + `
 	FROM ledger_entries l
 	JOIN inbound_events e ON e.id = l.transaction_group_id
 	JOIN accounts a ON a.id = l.account_id

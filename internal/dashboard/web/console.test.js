@@ -149,11 +149,13 @@ test('a review is decided beside the bank’s record, and the audit log says by 
     const json = await response.json();
     Object.assign(json.Event, { Amount: '50.01', Narration: 'School fees 2026' });
     Object.assign(json.Bank, { Amount: '1950.01', Narration: 'Gift 2026' });
+    Object.assign(json.Review, { Amount: '4975.00', Brings: '4921.25' });
     await route.fulfill({ response, json });
   });
   await page.getByRole('button', { name: 'Refresh' }).click();
   for (const name of ['Amount ₦50.01 ₦1,950.01', 'Narration School fees 2026 Gift 2026']) await page.getByRole('row', { name }).getByText('Differs', { exact: true }).waitFor();
   await page.getByRole('row', { name: 'Time' }).getByText('yes', { exact: true }).waitFor();
+  await page.getByRole('region', { name: 'State' }).getByText('₦4,921.25', { exact: true }).waitFor(); // less what the platform takes
   await page.unroute(altered);
   await page.getByRole('button', { name: 'Refresh' }).click();
   await page.getByRole('row', { name: 'Amount ₦5,000.00' }).waitFor();
