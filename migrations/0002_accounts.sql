@@ -21,8 +21,10 @@ CREATE TABLE customers (
 );
 CREATE INDEX customers_list ON customers (tenant_id, id);
 CREATE INDEX customers_pending ON customers (id) WHERE kyc_status = 'pending_review';
--- One NIN approves one customer of a tenant, unless an operator decided otherwise.
-CREATE UNIQUE INDEX customers_nin_once ON customers (tenant_id, nin_hash) WHERE kyc_status = 'approved' AND NOT nin_shared;
+-- One NIN approves one customer of a tenant, unless an operator decided otherwise. It has those of
+-- such decisions too, each by its id, so that whom a NIN has approved is looked up by the hash.
+CREATE UNIQUE INDEX customers_nin_once ON customers
+    (tenant_id, nin_hash, (CASE WHEN nin_shared THEN id ELSE '00000000-0000-0000-0000-000000000000' END)) WHERE kyc_status = 'approved';
 COMMENT ON TABLE customers IS 'A customer of a tenant: the holder of accounts, and the subject of KYC.';
 COMMENT ON COLUMN customers.external_ref IS 'the tenant''s own reference';
 COMMENT ON COLUMN customers.bvn IS 'bank verification number, sealed';

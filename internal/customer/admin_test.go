@@ -2,6 +2,7 @@ package customer
 
 import (
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 
@@ -133,6 +134,43 @@ func TestAnApprovalOfASharedNINIsMarked(t *testing.T) {
 	first, second := waiting(), waiting()
 	require.False(t, approve(first), "another tenant's is approved, and one of this tenant's waits")
 	require.True(t, approve(second))
+}
+
+// Which customers a NIN has approved is looked up by its hash: a tenant may have millions, and each
+// submission and approval asks with the customer's row locked.
+func TestANINIsLookedUpBesideManyCustomers(t *testing.T) {
+	b := setup(t, func(o *Options) { o.Identity = nil }) // each submission waits for a person
+	const many = 3000
+	b.Exec(`
+		INSERT INTO customers (id, tenant_id, external_ref, name, kyc_status, kyc_tier, nin_hash, nin_shared, created_at, updated_at)
+		SELECT gen_random_uuid(), $1, n, 'Ada Obi', 'approved', 2, sha256(n::text::bytea), n % 10 = 0, $2, $2 FROM generate_series(1, $3::int) n`,
+		b.tenant, b.Clock.Now(), many)
+	b.Exec(`ANALYZE customers`)
+	id, waiting := b.in(KYCNone), b.in(KYCNone)
+	_, err := b.submit(waiting, nin)
+	require.NoError(t, err)
+	pool, asked := b.Recorded()
+	b.Service.Pool = pool
+	_, err = b.submit(id, nin)
+	require.NoError(t, err)
+	_, err = b.Show(b.ctx, id)
+	require.NoError(t, err)
+	_, err = b.Approve(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+	require.NoError(t, err)
+	looked := 0
+	for _, s := range asked() {
+		if !strings.Contains(s.SQL, "FROM customers") || !strings.Contains(s.SQL, "nin_hash = ") {
+			continue
+		}
+		looked++
+		if strings.Contains(s.SQL, "UPDATE") {
+			s.Args = []any{waiting} // the other one is approved by now
+		}
+		most, plan := b.MostRows(s)
+		require.Less(t, most, many/10, plan)
+		require.Contains(t, plan, "customers_nin_once", plan)
+	}
+	require.Equal(t, 3, looked)
 }
 
 func TestOneNINAtOnce(t *testing.T) {
