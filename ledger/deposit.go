@@ -241,7 +241,7 @@ const uncountedSQL = `
 		SELECT e.id FROM ledger_entries e
 		CROSS JOIN LATERAL (SELECT coalesce(bool_or(h.source = 'limit'), false) AS looked_at, coalesce(min(h.created_at) <= e.created_at, false) AS kept,
 				max(h.ended_at) FILTER (WHERE h.status = 'released' AND NOT h.left_with AND h.id <> $2) AS released_at
-			FROM holds h WHERE h.tenant_id = e.tenant_id AND h.account_id = e.account_id AND h.entry_id = e.id) h
+			FROM holds h WHERE h.entry_id = ANY(ARRAY[e.id])) h
 		WHERE e.id = ANY($1) AND NOT h.looked_at AND (h.kept AND h.released_at IS NULL OR NOT EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = e.tenant_id
 				AND l.created_at < greatest(e.created_at, CASE WHEN e.review_from_seq IS NOT NULL THEN e.confirmed_at END, h.released_at)))`
 

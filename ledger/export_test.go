@@ -2,9 +2,11 @@ package ledger
 
 // Statements of SQL are for the tests of their plans.
 const (
-	OverviewSQL = overviewSQL
-	PageSQL     = pageSQL
-	LinesSQL    = linesSQL
+	OverviewSQL  = overviewSQL
+	PageSQL      = pageSQL
+	LinesSQL     = linesSQL
+	UncountedSQL = uncountedSQL
+	LastHoldsSQL = lastHoldsSQL
 
 	NewestFirstSQL = newestFirstSQL
 )

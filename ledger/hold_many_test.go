@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -48,4 +49,43 @@ func TestHoldsThatEndTogetherAreBounded(t *testing.T) {
 	_, err = b.placeHold("100.00", &at)
 	require.NoError(t, err, "the others have ended")
 	b.holds("50.00 150.00")
+}
+
+// What was ever held of a payment is looked up by the payment, however many holds its account has
+// had, and all others: it is asked under the balance's lock, and in batches with other tenants'
+// payments.
+func TestHoldsOfAPaymentAreFoundBesideManyOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, sql := range []string{ledger.UncountedSQL, ledger.LastHoldsSQL} {
+		require.Contains(t, b.BatchPlan(sql), "holds_payment", "also by a plan that was made on a young database")
+	}
+	const many = 3000
+	reviewed, reversed := b.credit("100.00"), b.credit("200.00")
+	b.move(reviewed, ledger.EventHold)
+	b.ExecUnguarded(`
+		INSERT INTO holds (id, tenant_id, account_id, amount, reason, source, entry_id, status, created_at, ended_at)
+		SELECT gen_random_uuid(), $1, $2, 0.01, 'x', CASE n % 2 WHEN 0 THEN 'tenant' ELSE 'policy' END, CASE n % 2 WHEN 0 THEN NULL ELSE gen_random_uuid() END,
+			'released', $3, $3 FROM generate_series(1, $4::int) n`, b.owner(), b.account, b.Clock.Now(), many)
+	b.Exec(`ANALYZE holds`)
+	pool, asked := b.Recorded()
+	for _, m := range []ledger.Move{
+		{TransactionGroupID: reviewed.TransactionGroupID, Direction: ledger.Credit, Event: ledger.EventConfirm},
+		{TransactionGroupID: reversed.TransactionGroupID, Direction: ledger.Credit, Event: ledger.EventReverse},
+	} {
+		require.NoError(t, pg.InTx(b.ctx, pool, func(tx pg.Tx) error {
+			_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{m})
+			return err
+		}))
+		looked := 0
+		for _, s := range asked() {
+			if !strings.Contains(s.SQL, "FROM holds") {
+				continue
+			}
+			looked++
+			most, plan := b.MostRows(s)
+			require.Less(t, most, many/10, plan)
+		}
+		require.Positive(t, looked, m.Event)
+	}
 }

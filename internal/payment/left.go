@@ -26,12 +26,12 @@ const leftSQL = `
 			WHERE t.refund_of = ANY(p.entries)), 0),
 		coalesce(sum(h.amount) FILTER (WHERE h.released), 0), coalesce((array_agg(h.released ORDER BY h.id DESC))[1], false)
 			OR (SELECT e.policy IS NULL FROM inbound_events e WHERE e.id = $1), (SELECT e.amount = $2 FROM inbound_events e WHERE e.id = $1)
-	FROM (SELECT l.tenant_id, l.account_id, l.amount, payment_entries(l) AS entries FROM ledger_entries l
+	FROM (SELECT l.amount, payment_entries(l) AS entries FROM ledger_entries l
 		WHERE l.transaction_group_id = $1 AND l.direction = 'credit' AND l.reversal_of IS NULL) p
 	LEFT JOIN LATERAL (
-		SELECT h.id, h.amount, h.status = 'released' AND NOT h.left_with AS released FROM holds h
-		WHERE h.tenant_id = p.tenant_id AND h.account_id = p.account_id AND h.source IN ('policy', 'refund')
-			AND h.entry_id IN (SELECT l.id FROM ledger_entries l WHERE l.id = ANY(p.entries) AND l.amount = p.amount)) h ON true
+		SELECT h.id, h.amount, h.status = 'released' AND NOT h.left_with AS released
+		FROM ledger_entries l JOIN holds h ON h.entry_id = ANY(ARRAY[l.id]) AND h.source IN ('policy', 'refund')
+		WHERE l.id = ANY(p.entries) AND l.amount = p.amount) h ON true
 	GROUP BY p.entries`
 
 // left is what leftSQL reads.

@@ -34,6 +34,18 @@ func TestTakenBackIsFoundByIndex(t *testing.T) {
 	require.Contains(t, testenv.New(t).BatchPlan(postedSQL), "event_keys_transaction")
 }
 
+// What was ever held of a payment is looked up by the payment: its account may have had any number
+// of holds.
+func TestHoldsOfAPaymentAreFoundByIndex(t *testing.T) {
+	t.Parallel()
+	e := testenv.New(t)
+	for name, sql := range map[string]string{"left": leftSQL, "published": publishedSQL} {
+		plan := e.BatchPlan(sql)
+		require.Contains(t, plan, "holds_payment", name)
+		require.NotContains(t, plan, "holds_list", "%s: %s", name, plan)
+	}
+}
+
 // The statements of a batch find each row by its id, and none goes through all that are due, of
 // which there may be a backlog.
 func TestBatchesGoByTheID(t *testing.T) {

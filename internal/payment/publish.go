@@ -28,7 +28,7 @@ const publishedSQL = `
 		SELECT CASE h.source WHEN 'policy' THEN 'hold' ELSE 'refund' END FROM ledger_entries l JOIN holds h ON h.entry_id = ANY(ARRAY[l.id])
 		WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL AND h.status = 'open' AND h.source IN ('policy', 'refund')), (
 		SELECT 'refund' FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status = 'confirmed' AND e.replaces IS NOT NULL
-			AND NOT EXISTS (SELECT FROM holds h WHERE h.tenant_id = l.tenant_id AND h.account_id = l.account_id AND h.entry_id = l.id)), '') END, CASE WHEN e.replaces IS NULL THEN NULL ELSE (
+			AND NOT EXISTS (SELECT FROM holds h WHERE h.entry_id = ANY(ARRAY[l.id]))), '') END, CASE WHEN e.replaces IS NULL THEN NULL ELSE (
 		SELECT o.id FROM inbound_events o WHERE o.id = ANY(ARRAY[e.replaces]) AND o.tenant_id = e.tenant_id) END
 	FROM ` + eventsNamed + ` ORDER BY e.id`
 

@@ -31,6 +31,7 @@ func TestPlansOnAnEmptyDatabase(t *testing.T) {
 		"record":       {recordSQL, []string{row, named}},
 		"acknowledged": {acknowledgedSQL, []string{"transfers_pkey", "Index Cond: (id = ANY ($1))"}},
 		"reference":    {repeatsSQL, []string{"Index Cond: (merchant_tx_ref = ANY ($1))"}},
+		"hold again":   {holdAgainSQL, []string{"holds_payment", "Index Cond: (entry_id = ANY (payment_entries(e.*)))"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := e.BatchPlan(c.sql)

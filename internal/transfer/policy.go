@@ -256,5 +256,5 @@ var holdAgainSQL = `
 	FROM ledger_entries e JOIN ledger_entries s ON s.id = ANY(payment_entries(e)) AND s.status IN ('provisional', 'confirmed')
 	CROSS JOIN LATERAL (
 		SELECT coalesce(sum(p.amount) FILTER (WHERE p.status = 'released' AND NOT p.left_with AND l.amount = s.amount), 0) AS released, count(*) > 0 AS ever
-		FROM holds p JOIN ledger_entries l ON l.id = ANY(ARRAY[p.entry_id]) WHERE p.tenant_id = e.tenant_id AND p.account_id = e.account_id AND p.entry_id = ANY(payment_entries(e)) AND p.source IN ('policy', 'refund')) p
+		FROM holds p JOIN ledger_entries l ON l.id = ANY(ARRAY[p.entry_id]) WHERE p.entry_id = ANY(payment_entries(e)) AND p.source IN ('policy', 'refund')) p
 	LEFT JOIN holds h ON h.entry_id = ANY(ARRAY[s.id]) AND h.status = 'open' WHERE e.id = $1`
