@@ -49,7 +49,8 @@ type Maker struct {
 	Standing audit.Standing `json:"-"`
 }
 
-// write records in the audit log that a member asks for a transfer.
+// write records in the audit log that a member asks for a transfer. It comes behind the locks, and
+// refuses the transfer if the session has ended while they were waited for ([audit.By.While]).
 func (m Maker) write(ctx context.Context, tx pg.Tx, now time.Time, action string, a *acceptance) error {
 	if m.Member == uuid.Nil {
 		return nil
