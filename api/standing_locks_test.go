@@ -59,3 +59,19 @@ func TestAPayoutOfASessionThatEnds(t *testing.T) {
 		}
 	}
 }
+
+// Nor one by an API key that was revoked while it waited for that lock.
+func TestAPayoutOfAKeyThatIsGone(t *testing.T) {
+	w := setup(t)
+	owner, _ := w.funded("5000.00")
+	refund := "/v1/entries/" + w.creditOf(owner) + "/refund"
+	before := w.moved(owner)
+	for path, body := range map[string]string{"/v1/accounts/shop-1/settle": orderOf1000, refund: `{"amount":"1000.00"}`} {
+		key := w.newKey(owner, "Payer", []tenant.Scope{tenant.PayoutsCreate})
+		r := w.whileLocked(func() {
+			w.do("POST", "/auth/keys/"+key.Key.ID.String()+"/revoke", "", owner.withSession()...).ok(200, nil)
+		}, path, body, "X-API-Key", key.APIKey)
+		r.refused(401, "unauthorized")
+		require.Equal(t, before, w.moved(owner))
+	}
+}

@@ -28,7 +28,7 @@ func (s *Service) SettleTogether(ctx context.Context, asks []Ask) []batch.Outcom
 		if err != nil {
 			panic(err)
 		}
-		requests[i] = &request{account: account.Ref{TenantID: a.Tenant, AccountRef: a.Ref}, amount: amount, order: a.Order, key: a.Key}
+		requests[i] = &request{account: account.Ref{TenantID: a.Tenant, AccountRef: a.Ref}, amount: amount, order: a.Order, key: a.Key, asked: s.Clock.Now()}
 	}
 	return flat(s.accepts.Together(ctx, requests))
 }

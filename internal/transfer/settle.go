@@ -50,10 +50,11 @@ type Maker struct {
 }
 
 // write records in the audit log that a member asks for a transfer. It comes behind the locks, and
-// refuses the transfer if the session has ended while they were waited for ([audit.By.While]).
+// refuses the transfer if the session, or the API key, has ended while they were waited for
+// ([audit.By.While]).
 func (m Maker) write(ctx context.Context, tx pg.Tx, now time.Time, action string, a *acceptance) error {
 	if m.Member == uuid.Nil {
-		return nil
+		return m.Standing.Check(ctx, tx)
 	}
 	return audit.Write(ctx, tx, now, m.By.Entry(action, "transfer:"+a.ref, audit.Change{After: struct {
 		AccountRef    string `json:"accountRef"`
@@ -122,6 +123,7 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 	if err != nil {
 		return Settled{}, err
 	}
+	asked := s.Clock.Now()
 	bank, known := "", true
 	if s.Banks != nil && o.Beneficiary == "" {
 		bank, known = s.Banks.name(ctx, o.BankCode)
@@ -154,7 +156,7 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 	ctx, span := trace.Step(ctx, "accept")
 	defer span.End()
 	settled, err := pg.Flat(s.accepts.Do(ctx, &request{
-		account: account.Ref{TenantID: tenantID, AccountRef: ref}, amount: amount, order: o, key: key, trace: trace.Parent(ctx), bank: bank,
+		account: account.Ref{TenantID: tenantID, AccountRef: ref}, amount: amount, order: o, key: key, trace: trace.Parent(ctx), bank: bank, asked: asked,
 	}))
 	if span.Traced() && settled.TransferID != uuid.Nil {
 		span.Text("transfer", settled.TransferID.String())

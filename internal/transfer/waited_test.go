@@ -5,15 +5,66 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/audit"
+	"ajo/internal/batch"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/ledger"
 )
+
+// Whether an API key still holds is asked behind the locks, once for each key of a batch, if the
+// requests have waited for them. Only the request of one that has ended is refused.
+func TestKeysThatWaitedAreChecked(t *testing.T) {
+	b := setup(t)
+	b.fund("1000.00")
+	gone := errors.New("the key was revoked")
+	checks := map[string]int{}
+	ask := func(amount, actor string, ends error) transfer.Ask {
+		a := b.ask(amount, "")
+		a.Order.Maker = transfer.Maker{By: audit.By{Actor: actor}, Standing: func(context.Context, pg.Querier) error {
+			checks[actor]++
+			return ends
+		}}
+		return a
+	}
+	asks := []transfer.Ask{ask("1.00", "key:1", nil), ask("2.00", "key:1", nil), ask("40.00", "key:2", gone), ask("5.00", "key:3", nil)}
+	for _, o := range b.svc.SettleTogether(b.ctx, asks[:2]) {
+		require.NoError(t, o.Err)
+	}
+	require.Empty(t, checks, "it has waited for nobody")
+	require.Equal(t, "997.00", b.balance())
+
+	together := func(asks []transfer.Ask) (out []batch.Outcome[transfer.Settled]) {
+		require.NoError(t, b.InOrder(func(tx pg.Tx) error {
+			_, err := tx.Exec(b.ctx, `SELECT FROM ledger_balances WHERE account_id = $1 FOR UPDATE`, b.account)
+			return err
+		}, func(pg.Tx) error {
+			b.Clock.Advance(time.Second)
+			return nil
+		}, func() error {
+			out = b.svc.SettleTogether(b.ctx, asks)
+			return nil
+		}))
+		return out
+	}
+	for _, o := range together(asks[:2]) {
+		require.NoError(t, o.Err)
+	}
+	require.Equal(t, map[string]int{"key:1": 1}, checks)
+	out := together(asks)
+	for i, want := range []error{nil, nil, gone, nil} {
+		require.ErrorIs(t, out[i].Err, want, "request %d", i)
+	}
+	require.Equal(t, "986.00", b.balance())
+	require.Equal(t, 7, testenv.Value[int](b.Env, `SELECT count(*) FROM transfers`))
+	testenv.FindsNothing(t, b.Pool, ledger.Verify)
+}
 
 // A member's session is asked about behind the locks always, and its line says who it was.
 func TestMembersAreCheckedBehindTheLocks(t *testing.T) {
