@@ -22,7 +22,9 @@ type fund struct {
 	seq     int64 // the sequence number of its debit
 	// what may leave ([ledger.Available]) less all debits, including its own
 	available money.Amount
-	balance   money.Amount // the same, plus all unconfirmed money and all that recalls and holds keep
+	// the same, plus all unconfirmed money and all that recalls and holds keep, except what a policy
+	// is to refund
+	balance   money.Amount
 	behind    money.Amount // of pending transfers whose debits stand behind its own
 	others    money.Amount // of all pending transfers of the account but itself
 	reversed  money.Amount // taken back by recalls
@@ -63,7 +65,9 @@ type verdicts struct {
 // A recall, by which the bank takes confirmed money back, ends no transfer: those that lose their
 // cover wait for other money, or until somebody cancels them. Nor does a hold of the tenant end
 // one, as it can be released. A hold takes no transfer's cover: it is placed only on what all
-// debits leave ([ledger.PlaceHold]).
+// debits leave ([ledger.PlaceHold]). What a policy holds to refund it pays for no transfer, as it
+// goes back to its sender: a transfer that waited for it would keep the refund waiting for the
+// transfer's own debit.
 func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []*claimed) (v verdicts, err error) {
 	byID := map[uuid.UUID]*claimed{}
 	var ids, accounts []uuid.UUID
@@ -108,7 +112,9 @@ var fundsSQL = `
 			sum(` + debited + `) OVER (PARTITION BY t.account_id) - (` + debited + `) AS others
 		FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND CASE e.direction WHEN 'debit' THEN true ELSE false END
 		WHERE t.waiting AND t.account_id = ANY($2))
-	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("$4", "$3") + `, b.balance, w.behind, w.others, coalesce(b.recall_reversed, 0), CASE WHEN b.held_until <= $3 THEN (
+	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("$4", "$3") + `, b.balance - CASE WHEN b.held_over IS NULL THEN 0 ELSE (
+			SELECT coalesce(sum(h.amount), 0) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.source = 'refund') END,
+		w.behind, w.others, coalesce(b.recall_reversed, 0), CASE WHEN b.held_until <= $3 THEN (
 			SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3) ELSE b.held_until END
 	FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`
 
