@@ -185,7 +185,7 @@ func printWork(out io.Writer, d app.WorkDetail, now time.Time) error {
 // retryEffects say what a worker does with an item that is due.
 var retryEffects = map[work.Kind]string{
 	work.Ingest:  "the event is posted to the ledger",
-	work.Confirm: "the bank is asked about the payment, and its answer counts as any other",
+	work.Confirm: "the bank is asked about the payment, and its answer counts as any other; if only the refund by its account's policy is left to do, that is made",
 	work.Settle:  "the transfer's next step is made: a pending one is submitted if it is covered, and the bank is asked about any other",
 	work.Deliver: "the event is sent to the tenant's endpoint, which is one of its attempts",
 	work.Expire:  "the account is expired if its deadline has come, and closed at the bank",

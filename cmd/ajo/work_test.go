@@ -175,6 +175,16 @@ func TestWorkRetry(t *testing.T) {
 	require.Len(t, o.audited(), audited)
 }
 
+// The item of a payment that its account's policy refunds makes that refund once it is confirmed.
+func TestWorkRetryOfAConfirmation(t *testing.T) {
+	o := setup(t)
+	id := uuid.New()
+	o.Schedule(work.Confirm, id, time.Now())
+	_, said, err := o.run("work", "retry", id.String(), "--yes", "--reason", "the freeze has ended")
+	require.NoError(t, err)
+	golden(t, `Make the work confirm on <id> due now (due at <time>): the bank is asked about the payment, and its answer counts as any other; if only the refund by its account's policy is left to do, that is made.`, said)
+}
+
 // An account that is open does not end by a retry; one that waits for its close at the bank is
 // closed sooner.
 func TestWorkRetryOfAnAccount(t *testing.T) {

@@ -97,7 +97,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	if c.reversal {
 		return s.openLate(ctx, c)
 	}
-	if c.GoesBack && !c.recalled() && c.EntryStatus != ledger.Provisional {
+	if c.decided() {
 		return s.sendBack(ctx, c)
 	}
 	failpoint.At("payment/before-ask")

@@ -382,7 +382,7 @@ func (s *Service) confirmOthers(ctx context.Context, l *listing, records []provi
 	}
 	var findings []*finding
 	for _, c := range checks {
-		if t := others[c.TxnRef]; !c.recalled() && c.Differs(t) == "" {
+		if t := others[c.TxnRef]; !c.recalled() && !c.decided() && c.Differs(t) == "" {
 			if f := s.judge(c, t, nil); f.event == ledger.EventConfirm {
 				findings = append(findings, f)
 				delete(others, c.TxnRef)

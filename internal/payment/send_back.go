@@ -24,6 +24,12 @@ func (f *finding) goesBack() bool {
 	return f.GoesBack && (f.event == ledger.EventConfirm || f.kept)
 }
 
+// decided reports whether nothing is left to ask the bank about a payment that a policy refunds: its
+// item is only there for the refund.
+func (c *check) decided() bool {
+	return c.GoesBack && !c.recalled() && c.EntryStatus != ledger.Provisional
+}
+
 // sendBack refunds a payment that is no longer provisional, and ends its item. A payment that is
 // not confirmed has left the balance together with its hold.
 func (s *Service) sendBack(ctx context.Context, c *check) error {
