@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/singleflight"
 
 	"ajo/internal/clock"
@@ -58,12 +59,12 @@ type DoubtOptions struct {
 // Doubting is a [Bank] that does not believe every "not found". One such answer may be true; many
 // in a row are more likely a bank (or a gateway) that finds nothing at all. Then a record that is
 // known to be there is asked for: if it is found, the answers are believed again, and if not, they
-// are [ErrDoubted] until something is found. Before the first payout that was paid, a payment is
-// asked for in its place, and before the first payment an account. That is no proof that the bank
-// would find a payout, but enough to submit one again, which the bank does only once. A look-up has
-// nothing in its place: what is ours says nothing of other banks' accounts. The count is the
-// process's own. What was made when the books were of another account at the bank is not "not
-// found" but [ErrOtherAccount].
+// are [ErrDoubted] until something is found, or [ErrBusy] if that question had no turn. Before the
+// first payout that was paid, a payment is asked for in its place, and before the first payment an
+// account. That is no proof that the bank would find a payout, but enough to submit one again,
+// which the bank does only once. A look-up has nothing in its place: what is ours says nothing of
+// other banks' accounts. The count is the process's own. What was made when the books were of
+// another account at the bank is not "not found" but [ErrOtherAccount].
 type Doubting struct {
 	Bank
 	opt     DoubtOptions
@@ -150,7 +151,11 @@ func (d *Doubting) believe(ctx context.Context, kind string, answer error) error
 	if !d.suspicious(kind) {
 		return answer
 	}
-	if _, err, _ := d.asking.Do(kind, func() (any, error) { return nil, d.askKnown(ctx, kind) }); err != nil {
+	_, err, _ := d.asking.Do(kind, func() (any, error) { return nil, d.askKnown(ctx, kind) })
+	switch {
+	case errors.Is(err, ErrBusy): // the known record was not asked for: neither proof nor doubt
+		return fmt.Errorf("not found, and there was no turn to ask for a record that is known: %w", err)
+	case err != nil:
 		d.opt.Observe(kind)
 		d.opt.Log.ErrorContext(ctx, "the bank finds nothing, not even what it has shown before: not believed", slog.String("alert", "not_found_doubted"),
 			slog.String("kind", kind), slog.Any("err", err))
@@ -178,8 +183,10 @@ func (d *Doubting) suspicious(kind string) bool {
 var errNoneKnown = errors.New("no record is known that it must have")
 
 // askKnown asks for a record that is known to be there; nil: it is. An unanswered question proves
-// nothing.
+// nothing. The question is the service's own and waits in no tenant's line. If it had no turn, the
+// error is [ErrBusy], and the next caller asks.
 func (d *Doubting) askKnown(ctx context.Context, kind string) error {
+	ctx = ForTenant(ctx, uuid.Nil)
 	now := d.opt.Clock.Now()
 	d.mu.Lock()
 	last, asked := d.failed[kind]
@@ -188,9 +195,12 @@ func (d *Doubting) askKnown(ctx context.Context, kind string) error {
 		return last.why
 	}
 	err := d.ask(ctx, kind)
-	if err == nil {
+	switch {
+	case err == nil:
 		d.found(kind)
 		return nil
+	case errors.Is(err, ErrBusy):
+		return err
 	}
 	d.mu.Lock()
 	d.failed[kind] = unproven{now, err}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/clock"
@@ -193,4 +194,57 @@ func TestNoAnswerIsNoProof(t *testing.T) {
 		require.NoError(t, ask(d, known))
 		require.True(t, believed(ask(d, "x")), name)
 	}
+}
+
+// crowded is a bank at which no tenant's look-up of the known record has a turn, and perhaps the
+// service's own has none either.
+type crowded struct {
+	emptied
+	none atomic.Bool
+}
+
+func (b *crowded) Lookup(ctx context.Context, bankCode, number string) (provider.Holder, error) {
+	if number == known && (b.none.Load() || provider.TenantOf(ctx) != uuid.Nil) {
+		return provider.Holder{}, fmt.Errorf("not sent: %w", provider.ErrBusy)
+	}
+	return b.emptied.Lookup(ctx, bankCode, number)
+}
+
+// The known record is asked for by the service itself, so a tenant whose look-ups fill its line
+// raises no doubt. A question that had no turn was not asked, and raises none either.
+func TestKnownRecordIsTheServicesOwnQuestion(t *testing.T) {
+	t.Parallel()
+	b := &crowded{}
+	var doubted atomic.Int64
+	d := provider.Doubt(provider.DoubtOptions{
+		Bank: b, Clock: clock.NewFake(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)), Log: slog.New(slog.DiscardHandler),
+		Observe: func(string) { doubted.Add(1) },
+		Known: provider.KnownRecords{Destination: func(context.Context) (provider.Destination, error) {
+			return provider.Destination{BankCode: "058", AccountNumber: known}, nil
+		}},
+	})
+	ctx := provider.ForTenant(t.Context(), uuid.New())
+	look := func() error {
+		_, err := d.Lookup(ctx, "058", "x")
+		return err
+	}
+	for range 12 {
+		err := look()
+		require.True(t, believed(err), "%v", err)
+	}
+	require.Equal(t, int64(2), b.asked.Load())
+
+	b.none.Store(true)
+	for range 2 {
+		require.True(t, believed(look()), "four in a row are believed")
+	}
+	for range 3 {
+		err := look()
+		require.ErrorIs(t, err, provider.ErrBusy)
+		require.NotErrorIs(t, err, provider.ErrDoubted)
+		require.False(t, believed(err), "%v", err)
+	}
+	require.Zero(t, doubted.Load())
+	b.none.Store(false)
+	require.True(t, believed(look()), "it is asked for as soon as there is a turn")
 }
