@@ -82,7 +82,7 @@ COMMENT ON COLUMN transfers.bank_name IS 'as the bank''s list named it when the 
 COMMENT ON COLUMN transfers.account_name IS 'the holder, as the bank named it before the first submission';
 COMMENT ON COLUMN transfers.expected_name IS 'the holder that the settlement names, without case and punctuation: the bank must name it before the first submission; empty: any';
 COMMENT ON COLUMN transfers.attempt_count IS 'submissions to the bank; counted before each call, so that one cut off counts too';
-COMMENT ON COLUMN transfers.ask_count IS 'questions to the bank since the last submission, or since the end, that were asked at their time';
+COMMENT ON COLUMN transfers.ask_count IS 'questions to the bank since the last submission or the end, or since an event of the bank about one that has ended, that were asked at their time';
 COMMENT ON COLUMN transfers.unknown_count IS 'those of them that the bank answered with "not known"';
 COMMENT ON COLUMN transfers.acknowledged_at IS
     'when an answer first showed that the bank has the reference (accepted, under way, a duplicate, or a record); never changes';

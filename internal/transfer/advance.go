@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/failpoint"
-	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/retry"
 	"ajo/internal/trace"
@@ -375,50 +372,4 @@ func (s *Service) ending(st *claimed, now time.Time, o outcome) ending {
 		e.next = new(now.Add(s.Rechecks[0]))
 	}
 	return e
-}
-
-// Expedite makes the next step of a transfer due at once, because the bank's list has news about
-// it; ok is false if there is nothing to ask. The list is not believed: the step asks the bank, and
-// does not count towards an end.
-func (s *Service) Expedite(ctx context.Context, merchantTxRef string) (ok bool, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
-		ok, err = s.expediteIn(ctx, tx, merchantTxRef)
-		return err
-	})
-	return ok && err == nil, err
-}
-
-// ExpediteTx is [Service.Expedite] for many, in the transaction that stores the bank's events. So
-// an event about a transfer that ended long ago, and is not asked about any more, is not lost.
-func (s *Service) ExpediteTx(ctx context.Context, tx pg.Tx, merchantTxRefs []string) error {
-	_, err := s.expediteIn(ctx, tx, merchantTxRefs...)
-	return err
-}
-
-const expediteSQL = `SELECT id, tenant_id FROM transfers WHERE merchant_tx_ref = ANY($1) AND attempt_count > 0`
-
-func (s *Service) expediteIn(ctx context.Context, tx pg.Tx, refs ...string) (some bool, err error) {
-	now := s.Clock.Now()
-	items, err := pg.Collect(ctx, tx, func(r pgx.CollectableRow) (work.Item, error) {
-		m := work.Item{Kind: work.Settle, DueAt: now}
-		return m, r.Scan(&m.ID, &m.TenantID)
-	}, expediteSQL, refs)
-	if err != nil || len(items) == 0 {
-		return false, err
-	}
-	return true, makeDue(ctx, tx, now, items...)
-}
-
-// makeDue makes the next steps of transfers due now. A transfer that has ended and has no more
-// questions gets one more.
-func makeDue(ctx context.Context, tx pg.Tx, now time.Time, items ...work.Item) error {
-	ids := make([]uuid.UUID, len(items))
-	for i, m := range items {
-		ids[i] = m.ID
-	}
-	found, err := work.Expedite(ctx, tx, work.Settle, now, ids...)
-	if err != nil {
-		return err
-	}
-	return work.Schedule(ctx, tx, slices.DeleteFunc(items, func(m work.Item) bool { return slices.Contains(found, m.ID) })...)
 }
