@@ -9,10 +9,13 @@ import (
 )
 
 // newestPaidSQL reads a bounded number of the newest transfers: with $1, only those that left the
-// account at the bank that the books are of.
+// account at the bank that the books are of; without, only those whose destination is known, which
+// that of an adopted one may not be.
 const newestPaidSQL = `SELECT merchant_tx_ref, bank_code, account_number
 	FROM (SELECT id, status, merchant_tx_ref, bank_code, account_number, submitted_at FROM transfers ORDER BY id DESC LIMIT 5000) t
-	WHERE status = 'success' AND ($1 AND submitted_at < ` + account.WalletSince + `) IS NOT TRUE ORDER BY id DESC LIMIT 1`
+	WHERE status = 'success' AND ($1 AND submitted_at < ` + account.WalletSince + `) IS NOT TRUE
+		AND ($1 OR bank_code <> '` + noBankCode + `' AND account_number <> '` + noAccountNumber + `')
+	ORDER BY id DESC LIMIT 1`
 
 // KnownPayout returns the reference of the newest transfer that the bank has certainly paid; empty
 // if there is none.

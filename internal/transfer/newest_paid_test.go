@@ -33,3 +33,28 @@ func TestWhatTheBankCertainlyKnows(t *testing.T) {
 	require.Equal(t, paid.MerchantTxRef, ref)
 	require.Equal(t, provider.Destination{BankCode: paid.BankCode, AccountNumber: paid.AccountNumber}, to)
 }
+
+// Where an adopted payout went may be unknown: then its destination is no account that the bank
+// knows, although the payout is one.
+func TestAnAdoptedPayoutIsNoKnownDestination(t *testing.T) {
+	b := setup(t)
+	b.fund("1000.00")
+	paid := b.run(b.settle("20.00"))
+	require.Equal(t, transfer.Success, paid.Status)
+	for ref, unknown := range map[string]func(*fakebank.Payout){
+		"BY-HAND-7": func(p *fakebank.Payout) { p.BankCode, p.AccountNumber = "", "" },
+		"BY-HAND-8": func(p *fakebank.Payout) { p.BankCode = "" },
+		"BY-HAND-9": func(p *fakebank.Payout) { p.AccountNumber = "" },
+	} {
+		b.paysOutside(ref, "5.00")
+		b.bank.SetPayout(ref, unknown)
+		require.NoError(t, b.svc.Adopt(b.ctx, ref, b.account, byHand))
+		require.Equal(t, transfer.Success, b.run(b.get(ref)).Status)
+		newest, err := transfer.KnownPayout(b.ctx, b.Pool)
+		require.NoError(t, err)
+		require.Equal(t, ref, newest)
+		to, err := transfer.KnownDestination(b.ctx, b.Pool)
+		require.NoError(t, err)
+		require.Equal(t, provider.Destination{BankCode: paid.BankCode, AccountNumber: paid.AccountNumber}, to, ref)
+	}
+}
