@@ -142,6 +142,33 @@ func TestLateFinisherOfProvisioning(t *testing.T) {
 	}
 }
 
+// What the bank has under the reference may be closed by now, as after a close by the bank itself:
+// nobody could pay in, so nobody gets its number.
+func TestAccountThatTheBankHasClosed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	bank, done := newHeld(b.svc.Bank), make(chan error, 1)
+	svc := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock})
+	go func() {
+		_, err := svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
+		done <- err
+	}()
+	<-bank.there
+	bank.answer <- errors.New("the answer was lost")
+	require.ErrorIs(t, <-done, account.ErrProvider)
+	id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id = $1`, b.tenant)
+	require.NoError(t, b.svc.Bank.CloseAccount(b.ctx, id.String()))
+
+	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
+	require.ErrorIs(t, err, account.ErrProvider)
+	require.Equal(t, "provisioning the bank has the account, but it is closed there",
+		testenv.Value[string](b.Env, `SELECT status || ' ' || last_error FROM accounts WHERE tenant_id = $1`, b.tenant))
+
+	_, err = account.CloseByHand(b.ctx, b.Pool, b.Clock.Now(), id, byHand)
+	require.NoError(t, err)
+	require.Equal(t, account.Active, b.provision(dedicated("customer-1")).Status, "the reference is free again")
+}
+
 // The same of the close at the bank.
 func TestLateFinisherOfAClose(t *testing.T) {
 	t.Parallel()

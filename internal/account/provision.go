@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -184,51 +183,6 @@ func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccou
 	return s.provide(ctx, r, in)
 }
 
-// waiters are the callers of this process who wait for another one to open their reference. One of
-// them at a time asks the database whether that has happened: each time locks the customer's row,
-// and many callers would take all connections for that, and keep them from all other tenants.
-type waiters struct {
-	mu    sync.Mutex
-	turns map[waitedFor]*waitTurn
-}
-
-type waitedFor struct {
-	tenantID uuid.UUID
-	ref      string
-}
-
-type waitTurn struct {
-	taken   chan struct{}
-	callers int
-}
-
-// enter waits for the caller's turn, which leave ends. [ErrBusy] when its time has ended before.
-func (w *waiters) enter(ctx context.Context, of waitedFor) (leave func(), err error) {
-	w.mu.Lock()
-	t := w.turns[of]
-	if t == nil {
-		t = &waitTurn{taken: make(chan struct{}, 1)}
-		w.turns[of] = t
-	}
-	t.callers++
-	w.mu.Unlock()
-	select {
-	case t.taken <- struct{}{}:
-		return func() { <-t.taken; w.quit(of, t) }, nil
-	case <-ctx.Done():
-		w.quit(of, t)
-		return nil, ErrBusy
-	}
-}
-
-func (w *waiters) quit(of waitedFor, t *waitTurn) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if t.callers--; t.callers == 0 {
-		delete(w.turns, of)
-	}
-}
-
 // reserve finds the kept answer or the finished account, or takes the lease of its row, writing it
 // first where there is none. It also locks the customer's row, which admits one caller with the
 // same reference at a time.
@@ -343,6 +297,8 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 	case err != nil:
 	case got.Ref != r.ID.String(): // its number would be somebody else's
 		err = fmt.Errorf("the bank answered with the account of another reference, %q", got.Ref)
+	case got.Closed: // nobody could pay in; an operator can free the reference ([CloseByHand])
+		err = errors.New("the bank has the account, but it is closed there")
 	case !numberForm.MatchString(got.Number):
 		err = fmt.Errorf("the bank answered with the account number %q", got.Number)
 	}
