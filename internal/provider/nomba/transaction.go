@@ -271,12 +271,13 @@ func oneLine(err error) string { return tidy(strings.ReplaceAll(err.Error(), "\n
 // collectPayout adds a record that is no inbound transfer to the page, if it is of a payout that
 // somebody gave a reference. A credit to a virtual account, or of money that left under a
 // reference, is nobody's business but ours: under a type that is not known it is not left out, but
-// called unreadable.
+// called unreadable. So is a record to a virtual account that does not say that it is a debit.
 func collectPayout(page *provider.Page, raw json.RawMessage, r record, from, to time.Time) {
 	ref := cmp.Or(r.MerchantTxRef, r.Meta.MerchantTxRef)
-	if strings.EqualFold(string(r.EntryType), "CREDIT") {
-		if ref != "" || r.VirtualAccount != "" || r.AccountRef != "" {
-			why := fmt.Sprintf("a %s of the type %q: reference %q, account %q", r.EntryType, r.Type, ref, cmp.Or(r.VirtualAccount, r.AccountRef))
+	credit, debit := strings.EqualFold(string(r.EntryType), "CREDIT"), strings.EqualFold(string(r.EntryType), "DEBIT")
+	if credit || !debit && ref == "" {
+		if account := cmp.Or(r.VirtualAccount, r.AccountRef); ref != "" || account != "" {
+			why := fmt.Sprintf("a %s of the type %q: reference %q, account %q", cmp.Or(r.EntryType, "record"), r.Type, ref, account)
 			page.Unreadable = append(page.Unreadable, provider.Unreadable{ID: string(r.ID), Record: string(raw), Why: tidy(why)})
 		}
 		return

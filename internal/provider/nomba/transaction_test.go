@@ -173,6 +173,10 @@ func TestTransactions(t *testing.T) {
 		transfer(fields{"id": "ours-before", "type": "transfer", "entryType": "DEBIT", "merchantTxRef": "AJO-0", "timeCreated": "2020-01-01T00:00:00Z"}),
 		transfer(fields{"id": "ours-odd", "type": "transfer", "entryType": "DEBIT", "merchantTxRef": "AJO-2", "amount": "x"}),
 		transfer(fields{"id": "pos", "type": "withdrawal"}),
+		transfer(fields{"id": "untyped", "type": nil, "entryType": nil, "virtualAccount": nil}),
+		transfer(fields{"id": "respelt", "type": "virtual_account_transfer", "entryType": "CR"}),
+		transfer(fields{"id": "untyped-payout", "type": nil, "entryType": nil, "merchantTxRef": "AJO-0", "timeCreated": "2020-01-01T00:00:00Z"}),
+		transfer(fields{"id": "nobody's", "type": nil, "entryType": nil, "virtualAccount": nil, "aliasAccountReference": nil}),
 		transfer(fields{"id": "debit", "entryType": "DEBIT"}),
 		transfer(fields{"id": "no-amount", "amount": nil}),
 		transfer(fields{"id": "no-fee", "fixedCharge": nil}),
@@ -204,6 +208,8 @@ func TestTransactions(t *testing.T) {
 	require.Equal(t, []string{
 		`: a payout: amount "x": invalid amount, reference AJO-2, id ours-odd`, // asked for by its id, it would not be found
 		`pos: a CREDIT of the type "withdrawal": reference "", account "9391076543"`,
+		`untyped: a record of the type "": reference "", account "` + ref + `"`,
+		`respelt: a CR of the type "virtual_account_transfer": reference "", account "9391076543"`,
 		`no-amount: amount "": invalid amount`,
 		`no-fee: fixedCharge "": invalid amount`,
 		`no-time: without timeCreated`,
