@@ -59,8 +59,8 @@ func TestCamt(t *testing.T) {
 	}
 }
 
-// The closing balance of days that have ended is of the last of them, not of the day after: programs
-// that keep books take its day for the statement's.
+// The closing balance of days that have ended is of the last of them, not of the day after:
+// programs that keep books take its day for the statement's.
 func TestCamtEndsWithItsLastDay(t *testing.T) {
 	t.Parallel()
 	day := func(d int) time.Time { return time.Date(2026, 1, d, 0, 0, 0, 0, clock.Lagos) }

@@ -22,8 +22,8 @@ type fund struct {
 	seq     int64 // the sequence number of its debit
 	// what may leave ([ledger.Available]) less all debits, including its own
 	available money.Amount
-	// the same, plus all unconfirmed money and all that recalls and holds keep, except what a policy
-	// is to refund
+	// the same, plus all unconfirmed money and all that recalls and holds keep, except what a
+	// policy is to refund
 	balance   money.Amount
 	behind    money.Amount // of pending transfers whose debits stand behind its own
 	others    money.Amount // of all pending transfers of the account but itself
