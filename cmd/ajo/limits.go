@@ -25,7 +25,16 @@ func (t *tool) newTenantLimitsCmd() *cobra.Command {
 type limitsShown struct {
 	Tenant   tenant.Record
 	Standing limit.Standing
+	Counted  bool        // whether the payouts of today are counted; else Standing does not know them
 	Sets     []limit.Set // the latest start first
+}
+
+// today is the sum of today's payouts. Where none is counted, 0.00 would mean that none was made.
+func (s limitsShown) today() string {
+	if !s.Counted {
+		return "not counted"
+	}
+	return s.Standing.Payouts.Today.String()
 }
 
 func (t *tool) newLimitsShowCmd() *cobra.Command {
@@ -41,6 +50,7 @@ func (t *tool) newLimitsShowCmd() *cobra.Command {
 			if s.Standing, err = tools.Limits.Standing(ctx, s.Tenant.ID); err != nil {
 				return s, err
 			}
+			s.Counted = s.Standing.Payouts.Counted
 			s.Sets, err = tools.Limits.Sets(ctx, s.Tenant.ID)
 			return s, err
 		},
@@ -51,7 +61,7 @@ func (t *tool) newLimitsShowCmd() *cobra.Command {
 				field{"tenant", s.Tenant.ID.String()},
 				field{"name", s.Tenant.Name},
 				field{"day", s.Standing.Day},
-				field{"payouts today", p.Today.String()},
+				field{"payouts today", s.today()},
 				field{"left today", leftText(p.Left)},
 			)
 			if err != nil || len(s.Sets) == 0 {

@@ -14,6 +14,13 @@ func TestLimitsCommands(t *testing.T) {
 	id := o.tenant.String()
 	require.Contains(t, o.good("tenant", "limits", "show", id), "payouts today")
 	require.Regexp(t, `left today +no limit`, o.good("tenant", "limits", "show", id), "not \"none\", which would be nothing")
+	require.Regexp(t, `payouts today +not counted`, o.good("tenant", "limits", "show", id), "0.00 would mean that nothing was paid out")
+	require.False(t, decode[limitsShown](o, "tenant", "limits", "show", id).Counted)
+	for days, counts := range map[string]bool{"NULL": false, "1000": true} {
+		o.Exec(`UPDATE tenants SET payout_approvals = 1, approve_above = 1, approve_day_above = `+days+` WHERE id = $1`, id)
+		require.Equal(t, counts, decode[limitsShown](o, "tenant", "limits", "show", id).Counted, "approvals above a day's sum count the day: "+days)
+	}
+	o.Exec(`UPDATE tenants SET payout_approvals = 0, approve_above = NULL, approve_day_above = NULL WHERE id = $1`, id)
 	out, said, err := o.run("tenant", "limits", "set", id, "--max-transfer", "500", "--max-tenant-day", "2000.50", "--yes", "--reason", "contract 12")
 	require.NoError(t, err)
 	require.Contains(t, said, "from now on: per settlement 500.00, per account and day none, per day in all 2000.50.")
@@ -24,6 +31,8 @@ func TestLimitsCommands(t *testing.T) {
 	require.Equal(t, "700.00 2000.50", set.MaxAccountDay.String()+" "+set.MaxTenantDay.String(), "what is not named stays")
 	shown := decode[limitsShown](o, "tenant", "limits", "show", id)
 	require.Len(t, shown.Sets, 2)
+	require.True(t, shown.Counted)
+	require.Regexp(t, `payouts today +0\.00`, o.good("tenant", "limits", "show", id))
 	require.Equal(t, "2000.50", shown.Standing.Payouts.Left.String())
 	table := o.good("tenant", "limits", "show", id)
 	for _, want := range []string{"left today", "payouts", "transfer 500.00, account and day none, day 2000.50", "2999-01-30T23:00:00Z", "contract 12", "none"} {

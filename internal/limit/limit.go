@@ -148,6 +148,8 @@ type PayoutsStanding struct {
 	Payouts
 	Today money.Amount  `json:"today"` // the settlements of all accounts that count today
 	Left  *money.Amount `json:"left"`  // of maxTenantDay; nil: no limit
+	// settlements are counted: the tenant has limits, or approvals that go by the day's sum
+	Counted bool `json:"-"`
 }
 
 // Standing reads what a tenant is shown.
@@ -155,9 +157,10 @@ func (s *Service) Standing(ctx context.Context, tenantID uuid.UUID) (Standing, e
 	now := s.Clock.Now()
 	st := Standing{Day: clock.Day(now)}
 	err := s.Pool.QueryRow(ctx, `
-		SELECT l.max_transfer, l.max_account_day, l.max_tenant_day, coalesce((SELECT paid FROM payout_days WHERE tenant_id = $1 AND subject = $1 AND day = $3::text::date), 0)
+		SELECT l.max_transfer, l.max_account_day, l.max_tenant_day, coalesce((SELECT paid FROM payout_days WHERE tenant_id = $1 AND subject = $1 AND day = $3::text::date), 0),
+			EXISTS (SELECT FROM payout_limits WHERE tenant_id = $1) OR EXISTS (SELECT FROM tenants WHERE id = $1 AND approve_day_above IS NOT NULL)
 		FROM (SELECT) one LEFT JOIN LATERAL (`+standingSQL+`) l ON true`, tenantID, now, st.Day).
-		Scan(&st.Payouts.MaxTransfer, &st.Payouts.MaxAccountDay, &st.Payouts.MaxTenantDay, &st.Payouts.Today)
+		Scan(&st.Payouts.MaxTransfer, &st.Payouts.MaxAccountDay, &st.Payouts.MaxTenantDay, &st.Payouts.Today, &st.Payouts.Counted)
 	if err != nil {
 		return st, err
 	}

@@ -26,7 +26,7 @@ export function tenant({ id }, _, session) {
     const r = region(() => reads(command, { tenant: id }), render, { rows: 2 });
     return { box: card(title, r.box), reload: r.reload };
   };
-  const limits = part('Limits', 'tenant limits show', (s) => [facts([['Payouts today', sum(s.Standing.payouts.today)], ['Left today', limit(s.Standing.payouts.left, 'no limit')]]),
+  const limits = part('Limits', 'tenant limits show', (s) => [facts([['Payouts today', s.Counted ? sum(s.Standing.payouts.today) : dim('not counted')], ['Left today', limit(s.Standing.payouts.left, 'no limit')]]),
     s.Sets?.length ? h('div', { class: 'table' }, table('Limits', [
       { name: 'Of', head: true, value: (x) => (x.Tier ? `Tier ${x.Tier.tier}` : 'Payouts') }, { name: 'From', value: (x) => time(x.StartsAt) },
       { name: 'One', number: true, value: (x) => limit(x.Tier ? x.Tier.maxDeposit : x.maxTransfer) }, { name: 'Account and day', number: true, value: (x) => limit(x.Tier ? x.Tier.maxDay : x.maxAccountDay) },

@@ -266,8 +266,10 @@ test('a tenant is found by name, suspended and activated', async () => {
   await decided(page, 'Activate');
   await page.getByRole('button', { name: 'Suspend…' }).waitFor();
   await page.getByRole('region', { name: 'Limits' }).getByText('no limit', { exact: true }).waitFor(); // "none" would be nothing
+  await page.getByRole('region', { name: 'Limits' }).getByText('not counted', { exact: true }).waitFor(); // ₦0.00 would be no payout
   await decided(page, 'Limit payouts', (d) => d.getByLabel('One payout').fill('500.00'));
   await page.getByRole('region', { name: 'Limits' }).getByText('₦500.00').waitFor();
+  await page.getByRole('region', { name: 'Limits' }).getByText('₦0.00', { exact: true }).waitFor(); // counted from now on
   await decided(page, 'Approval of payouts', async (d) => {
     await d.getByLabel('Members who must approve').fill('2');
     await d.getByLabel('Of a payout above').fill('500.00');
