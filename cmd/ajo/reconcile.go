@@ -22,7 +22,7 @@ import (
 )
 
 func addCSV(cmd *cobra.Command, csv *bool) {
-	cmd.Flags().BoolVar(csv, "csv", false, "print CSV: a line for each sum, and one for each exception")
+	cmd.Flags().BoolVar(csv, "csv", false, "print CSV: a line for each sum, one for each exception, and one for what is not listed of a kind")
 	cmd.MarkFlagsMutuallyExclusive("json", "csv")
 }
 
@@ -284,7 +284,8 @@ func printReport(w io.Writer, r reconcile.Report, csv bool) error {
 	return err
 }
 
-// writeReport prints a report as CSV: sums first, then exceptions, under one header.
+// writeReport prints a report as CSV: sums first, then exceptions, then how many of a kind are not
+// listed, under one header.
 func writeReport(w io.Writer, r reconcile.Report) error {
 	out := csv.NewWriter(w)
 	lines := [][]string{{
@@ -299,11 +300,20 @@ func writeReport(w io.Writer, r reconcile.Report) error {
 		line[at], line[at+1] = l.sum.Amount.String(), l.sum.Fee.String()
 		lines = append(lines, line)
 	}
+	listed := map[reconcile.ExceptionKind]int{}
 	for _, x := range r.Exceptions {
+		listed[x.Kind]++
 		lines = append(lines, []string{
 			"exception", "", string(x.Kind), "1", optional(x.BankAmount), optional(x.BankFee), optional(x.BooksAmount), optional(x.BooksFee),
 			safeCell(cmp.Or(x.MerchantTxRef, x.ProviderTxnRef)), optional(x.EventID), optional(x.AccountID), safeCell(x.AccountNumber), stamp(x.At), x.BankStatus, cmp.Or(string(x.EntryStatus), x.TransferStatus), safeCell(x.Detail),
 		})
+	}
+	for _, kind := range reconcile.Kinds {
+		if more := r.Counts[kind] - listed[kind]; more > 0 {
+			line := make([]string, len(lines[0]))
+			line[0], line[2], line[3], line[len(line)-1] = "more", string(kind), strconv.Itoa(more), "not listed: a report lists 1,000 exceptions at most"
+			lines = append(lines, line)
+		}
 	}
 	return errors.Join(out.WriteAll(lines), out.Error())
 }

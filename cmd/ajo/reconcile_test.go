@@ -458,3 +458,19 @@ func TestReportOfAWalletThatLacksMoney(t *testing.T) {
 	require.NotContains(t, out.String(), "agree")
 	require.Contains(t, out.String(), "No exceptions, but the wallet has NGN 500.00 less than the books explain.")
 }
+
+// A report that has more exceptions than it lists says so in its CSV too.
+func TestReportOfManyExceptions(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	r := reconcile.Report{
+		Counts:     map[reconcile.ExceptionKind]int{reconcile.Differs: 3, reconcile.Unposted: 1},
+		Exceptions: []reconcile.Exception{{Kind: reconcile.Differs}, {Kind: reconcile.Unposted}},
+	}
+	require.NoError(t, printReport(&out, r, true))
+	lines, err := csv.NewReader(&out).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, lines, 1+8+2+1)
+	require.Equal(t, []string{"more", "", "differs", "2"}, lines[len(lines)-1][:4])
+	require.Contains(t, strings.Join(lines[len(lines)-1], " "), "not listed")
+}
