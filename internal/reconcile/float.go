@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -86,15 +87,18 @@ func (r *comparison) compareFloat(ctx context.Context) error {
 
 // explain lists by how much the wallet differed from the books at a moment, and why, from what this
 // run and earlier ones have left open. A payout whose fee no record names has a line too, without a
-// sum.
+// sum. What is beyond 1,000 lines has one together.
 func (r *comparison) explain(ctx context.Context, at time.Time) (list []Explanation, sum money.Amount, err error) {
+	sum = money.Zero
+	others, rest := 0, money.Zero // what has no line of its own
 	add := func(what, ref string, amount money.Amount) {
 		sum = sum.Add(amount)
 		if len(list) < maxExceptions {
 			list = append(list, Explanation{What: what, Ref: payment.Clean(ref), Amount: Signed{amount}})
+			return
 		}
+		others, rest = others+1, rest.Add(amount)
 	}
-	sum = money.Zero
 	rows := pg.Rows(ctx, r.pool, `
 		SELECT ref, exception, effect FROM reconcile_items
 		WHERE (effect <> 0 OR exception ->> 'kind' = $2) AND (since IS NULL OR since <= $1) ORDER BY kind, ref`, at, string(PayoutFeeUnknown))
@@ -110,6 +114,9 @@ func (r *comparison) explain(ctx context.Context, at time.Time) (list []Explanat
 		x = nil
 		return nil
 	})
+	if others > 0 {
+		list = append(list, Explanation{What: fmt.Sprintf("%d others", others), Amount: Signed{rest}})
+	}
 	return list, sum, err
 }
 

@@ -334,3 +334,23 @@ func TestFloatWithWhatThePlatformTakes(t *testing.T) {
 	is(b.float(), "90.00", "6.75", "0.00")
 	b.recalls()
 }
+
+// What explains the difference adds up to it, however many parts it has: those that have no line of
+// their own have one together.
+func TestFloatOfManyParts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Exec(`INSERT INTO reconcile_items (id, kind, ref, effect, found_at, due_at)
+		SELECT gen_random_uuid(), 'payout', 'r-' || n, 1, $1::timestamptz, $1::timestamptz + interval '30 days' FROM generate_series(1, 1500) n`, b.Clock.Now())
+	b.fund("1000.00") // its event has the wallet's balance
+	b.Clock.Advance(time.Hour)
+	f := b.due().Float // asks about none of them yet
+	require.Len(t, f.Explained, 1001)
+	last := f.Explained[1000]
+	require.Equal(t, []string{"500 others", "", "500.00"}, []string{last.What, last.Ref, last.Amount.String()})
+	sum := money.Zero
+	for _, e := range f.Explained {
+		sum = sum.Add(e.Amount.Amount)
+	}
+	require.Equal(t, f.Difference.Sub(f.Unexplained.Amount).String(), sum.String())
+}
