@@ -124,6 +124,16 @@ func TestStatusNamesEndpointsThatFail(t *testing.T) {
 	require.Len(t, o.needs(), 1)
 }
 
+// Of when the wallet's sums are stands before what may be cut: why they could not be compared.
+func TestStatusOfAWalletThatIsNotCompared(t *testing.T) {
+	o := setup(t)
+	o.env["AJO_REDIS_URL"] = ""
+	id := o.compared(time.Now(), "0.00")
+	o.Exec(`UPDATE reconciliations SET report = jsonb_set(jsonb_set(report, '{float,comparable}', 'false'), '{float,why}', to_jsonb($2::text)) WHERE id = $1`, id,
+		"entries were reversed after the newest event, and when the wallet gave the money back is not known")
+	require.Regexp(t, `wallet +5000\.00, customers have 4950\.00, as of 2026-10-31T09:00:00Z; not compared: entries were reversed`, o.good("status"))
+}
+
 // An account below zero is no fault of the books: ajo ledger verify finds none.
 func TestStatusOfAnAccountBelowZero(t *testing.T) {
 	o := setup(t)

@@ -198,7 +198,7 @@ func (t *Tools) reconcileStatus(ctx context.Context, s *Status, now time.Time, d
 	case f.Wallet == nil:
 		s.add(part, "wallet", false, look, "not compared: %s", f.Why)
 	case !f.Comparable:
-		s.add(part, "wallet", false, look, "%s, customers have %s; not compared: %s; as of %s", f.Wallet, f.Customers, f.Why, f.At.UTC().Format(time.RFC3339))
+		s.add(part, "wallet", false, look, "%s, customers have %s, as of %s; not compared: %s", f.Wallet, f.Customers, f.At.UTC().Format(time.RFC3339), f.Why)
 	default: // what is above zero may be our own money in the wallet
 		s.add(part, "wallet", f.Unexplained.Sign() < 0, look, "%s, customers have %s; %s is not explained; as of %s", f.Wallet, f.Customers, f.Unexplained, f.At.UTC().Format(time.RFC3339))
 	}
