@@ -1,6 +1,9 @@
 package payment_test
 
 import (
+	"context"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/payment"
+	"ajo/internal/provider"
 	"ajo/internal/testenv"
 )
 
@@ -102,6 +106,112 @@ func TestListedIsFound(t *testing.T) {
 	require.Equal(t, time.Duration(-1), b.check(unread))
 	_, entries = b.books()
 	require.Equal(t, []string{"credit confirmed", "credit confirmed", "credit reversed", "debit reversed"}, entries)
+}
+
+// The bank may date a payment a moment later or earlier in its list than in its event
+// (AlikeWithin).
+func TestListedAMomentLaterIsFound(t *testing.T) {
+	t.Parallel()
+	for _, later := range []time.Duration{5 * time.Second, payment.AlikeWithin, -payment.AlikeWithin} {
+		b := setup(t)
+		confirmed, _ := b.paid()
+		require.Equal(t, time.Duration(-1), b.check(confirmed))
+		b.Clock.Advance(time.Hour)
+		txn := b.paySilently("5000.00")
+		e := b.bank.Event(fakebank.PaymentSuccess, txn)
+		e.Data.Transaction.Time = txn.Time.UTC().Add(-later).Format(time.RFC3339)
+		listed := b.receive(b.eventOf(e)).ID
+		require.Equal(t, payment.CategoryPayment, b.post(listed).Category)
+		b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.NotFound, Match: txn.ID})
+		for b.check(listed) >= 0 {
+		}
+		_, entries := b.books()
+		require.Equal(t, []string{"credit confirmed", "credit confirmed"}, entries, later.String())
+	}
+}
+
+// What the bank lists can be restored, though it is not found by its id.
+func TestListedIsRestored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	confirmed, _ := b.paid()
+	require.Equal(t, time.Duration(-1), b.check(confirmed))
+	b.Clock.Advance(time.Hour)
+	id, txn := b.wronglyReversed()
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnTransactions, Do: fakebank.NotFound, Match: txn.ID})
+	b.taken(txn, "PAYMENT_FAILED")
+	_, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.ErrorContains(t, err, "the bank says failed")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden = true })
+	_, err = b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.ErrorIs(t, err, payment.ErrNotAtBank)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden, x.Status = false, fakebank.StatusSuccess })
+	r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	for b.check(r.Replacement) >= 0 {
+	}
+	_, entries := b.books()
+	require.Equal(t, []string{"credit confirmed", "credit reversed", "debit reversed", "credit confirmed"}, entries)
+}
+
+// longList is a bank whose list of more than endless has no end, and has the records that are given
+// as unreadable.
+type longList struct {
+	provider.Bank
+	endless    time.Duration
+	unreadable string
+	pages      atomic.Int64
+}
+
+func (l *longList) Transactions(_ context.Context, from, to time.Time, _ string) (page provider.Page, err error) {
+	n := l.pages.Add(1)
+	if to.Sub(from) > l.endless {
+		page.Next = strconv.FormatInt(n, 10)
+	}
+	if l.unreadable != "" {
+		page.Unreadable = []provider.Unreadable{{ID: l.unreadable, Why: "no amount"}}
+	}
+	return page, nil
+}
+
+// On a busy service the list of a minute may be too long to be read for one payment: then that of
+// the seconds around it decides, which must be read to its end, and without the payment on it.
+func TestLongListsProveWhatTheySay(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		endless    time.Duration
+		unreadable bool
+		pages      int64
+		why        string // empty: it is reversed
+	}{
+		"all are short":     {endless: time.Hour, pages: 2},
+		"a long minute":     {endless: 3 * time.Second, pages: 1 + 20},
+		"long seconds":      {pages: 40, why: "its list is too long to be read"},
+		"it cannot be read": {endless: time.Hour, unreadable: true, pages: 1, why: "its record in the list cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id := b.gone()
+			bank := &longList{Bank: b.client(), endless: c.endless}
+			if c.unreadable {
+				bank.unreadable = testenv.Value[string](b.Env, `SELECT provider_txn_ref FROM inbound_events WHERE id = $1`, id)
+			}
+			b.svc = b.serviceWith(bank)
+			for bank.pages.Load() == 0 {
+				next := b.check(id)
+				require.Equal(t, bank.pages.Load() > 0 && c.why == "", next < 0)
+			}
+			require.Equal(t, c.pages, bank.pages.Load())
+			want := []string{"credit reversed", "debit reversed"}
+			if c.why != "" {
+				want = []string{"credit provisional"}
+				require.Contains(t, testenv.Value[string](b.Env, `SELECT last_error FROM inbound_events WHERE id = $1`, id), c.why)
+			}
+			_, entries := b.books()
+			require.Equal(t, want, entries)
+		})
+	}
 }
 
 // Two checks are not enough however old the payment is, and three not while it is young: both bind.

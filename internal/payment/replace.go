@@ -188,8 +188,8 @@ type Restorable struct {
 	Amount money.Amount         // net: what would be in the balance
 }
 
-// PlanRestore asks the bank for its record of a payment whose credit is reversed, with the refusals
-// of [Service.RestoreReversed], and changes nothing.
+// PlanRestore asks the bank for its record of a payment whose credit is reversed, by its id or else
+// in the list, with the refusals of [Service.RestoreReversed], and changes nothing.
 func (s *Service) PlanRestore(ctx context.Context, eventID uuid.UUID) (p Restorable, err error) {
 	if p.Event, err = s.InboundEvent(ctx, eventID); err != nil {
 		return p, err
@@ -202,7 +202,7 @@ func (s *Service) PlanRestore(ctx context.Context, eventID uuid.UUID) (p Restora
 		return p, err
 	}
 	p.Amount = e.Amount.Sub(e.Fee)
-	if p.Record, err = s.successRecord(ctx, e.TxnRef); err != nil {
+	if p.Record, err = s.reversedRecord(ctx, &e.booked); err != nil {
 		return p, err
 	}
 	return p, e.supportedBy(p.Record)

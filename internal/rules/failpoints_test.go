@@ -77,7 +77,7 @@ var unsurrounded = map[string][]string{
 		"ajo/internal/archive.reads BeginFunc",
 		"ajo/internal/pg.Reading transact",
 		"ajo/internal/provider.Record Transaction",
-		"(*ajo/internal/payment.Service).findListed Transactions",
+		"(*ajo/internal/payment.Service).findAround Transactions",
 		"(*ajo/internal/provider.Doubting).Transaction Transaction",
 		"(*ajo/internal/provider.Doubting).Payout Payout",
 		"(*ajo/internal/provider.Doubting).FindAccount FindAccount",
