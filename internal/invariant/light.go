@@ -198,7 +198,7 @@ func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
 	var provisional, goesBack, unposted, pending, processing, recall, freeze *time.Time
 	// Each part is one row. LEFT JOIN ... ON true has them joined as written: the planner would try
 	// all orders of ten parts that a comma joins, which took 30 to 80 ms of each call. The item of
-	// work of a payment that its policy refunds outlives the confirmation, and then is the refund's.
+	// a payment that its policy refunds outlives the confirmation, and then is the refund's.
 	err := tx.QueryRow(ctx, `
 		SELECT c.n, c.oldest, c.back, c.back_oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest, k.watched, f.n, f.oldest, z.n FROM
 			(SELECT count(*) FILTER (WHERE s.status = 'provisional') AS n, min(e.processed_at) FILTER (WHERE s.status = 'provisional') AS oldest,
