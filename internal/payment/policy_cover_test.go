@@ -10,9 +10,9 @@ import (
 	"ajo/internal/transfer"
 )
 
-// A payout was accepted against a payment that proves false, and what else the account has goes back
-// to its sender by the account's policy: the payout fails, as that money is not for it, and the
-// refund leaves. They do not wait for each other.
+// A payout was accepted against a payment that proves false, and what else the account has goes
+// back to its sender by the account's policy: the payout fails, as that money is not for it, and
+// the refund leaves. They do not wait for each other.
 func TestAPolicyRefundIsNotHeldUpByFalseMoney(t *testing.T) {
 	b := setupPolicy(t, account.Policy{Under: account.Refund})
 	forged, txn := b.pays("5000.00")

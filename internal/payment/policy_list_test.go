@@ -15,8 +15,9 @@ import (
 	"ajo/internal/work"
 )
 
-// A payment that is confirmed, and whose refund by policy waits, is not judged again when the bank's
-// list of its second is read for others: the reason why it waits stays, and so does its time.
+// A payment that is confirmed, and whose refund by policy waits, is not judged again when the
+// bank's list of its second is read for others: the reason why it waits stays, and so does its
+// time.
 func TestListLeavesAWaitingPolicyRefund(t *testing.T) {
 	b := setupPolicy(t, account.Policy{Under: account.Refund})
 	b.svc.SendBack = func(context.Context, uuid.UUID) error { return errors.New("the account is frozen") }

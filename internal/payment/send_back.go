@@ -24,8 +24,8 @@ func (f *finding) goesBack() bool {
 	return f.GoesBack && (f.event == ledger.EventConfirm || f.kept)
 }
 
-// decided reports whether nothing is left to ask the bank about a payment that a policy refunds: its
-// item is only there for the refund.
+// decided reports whether nothing is left to ask the bank about a payment that a policy refunds:
+// its item is only there for the refund.
 func (c *check) decided() bool {
 	return c.GoesBack && !c.recalled() && c.EntryStatus != ledger.Provisional
 }
