@@ -202,7 +202,7 @@ func (s *Service) handleUnknown(ctx context.Context, st *claimed) error {
 		return s.postpone(ctx, st, true, errors.New("the bank has acknowledged the reference, and does not find it"))
 	case st.Early:
 	case st.payment == paymentGone && n >= giveUpAfter:
-		return s.conclude(ctx, st, outcome{EventReject, bySilence, "the bank knows of no submission, and has taken back the payment that it refunds", reasonTakenBack})
+		return s.conclude(ctx, st, outcome{EventReject, bySilence, "the bank knows of no submission, and the payment that it refunds was taken back", reasonTakenBack})
 	case st.payment != "":
 		return s.postpone(ctx, st, true, errPaymentRecalled)
 	case st.Attempts < MaxAttempts && n >= resubmitAfter:

@@ -50,7 +50,7 @@ const (
 	reasonRejected    = "the transfer was rejected by a member"
 	reasonNotApproved = "the transfer was not approved in 24 hours"
 	reasonFeeBack     = "the bank gave its fee back"
-	reasonTakenBack   = "the bank took back the payment that it was to refund"
+	reasonTakenBack   = "the payment that it was to refund was taken back"
 )
 
 // The outcomes that the bank's record or the ledger states.
@@ -60,7 +60,7 @@ var (
 	givenBack    = outcome{event: EventRefund, by: byBank, why: "the bank gave it back", reason: reasonReturned}
 	otherHolder  = outcome{event: EventReject, by: byBank, why: "the bank names another holder than its record of the payment", reason: reasonOtherHolder}
 	otherName    = outcome{event: EventReject, by: byBank, why: "the bank names another holder than the settlement", reason: reasonOtherName}
-	takenBack    = outcome{event: EventReject, by: byBooks, why: "the bank has taken back the payment that it refunds", reason: reasonTakenBack}
+	takenBack    = outcome{event: EventReject, by: byBooks, why: "the payment that it refunds was taken back", reason: reasonTakenBack}
 	notApproved  = outcome{event: EventReject, by: byTenant, why: "it was not approved in time", reason: reasonNotApproved}
 	neverCovered = outcome{event: EventReject, by: byBooks, why: "the money that it pays out proved false", reason: reasonNotCovered}
 )

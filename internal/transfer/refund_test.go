@@ -394,7 +394,7 @@ func TestRecallBeforeARefundLeaves(t *testing.T) {
 			b.answer(group, "100.00", taken)
 			got := b.run(p)
 			if taken {
-				require.Equal(t, []any{transfer.Failed, "the bank took back the payment that it was to refund"}, []any{got.Status, *got.FailureReason})
+				require.Equal(t, []any{transfer.Failed, "the payment that it was to refund was taken back"}, []any{got.Status, *got.FailureReason})
 				b.paid()
 				b.money("1000.00", "credit 1000.00 confirmed", "credit 100.00 reversed", "debit 100.00 reversed", "debit 100.00 reversed", "credit 100.00 reversed")
 				_, _, err := b.refund("", entry, "")
@@ -453,7 +453,7 @@ func TestRecallBeforeASecondSubmission(t *testing.T) {
 	require.Equal(t, calls, b.bank.Calls(payCall), "nothing is submitted while it is not clear")
 	b.answer(group, "100.00", true)
 	got := b.run(p)
-	require.Equal(t, []any{transfer.Failed, "the bank took back the payment that it was to refund"}, []any{got.Status, *got.FailureReason})
+	require.Equal(t, []any{transfer.Failed, "the payment that it was to refund was taken back"}, []any{got.Status, *got.FailureReason})
 	require.Equal(t, calls, b.bank.Calls(payCall))
 	b.paid()
 	b.agree()

@@ -10,7 +10,7 @@ import { announce, badge, button, card, code, copyButton, dim, empty, facts, fol
 
 export const eventNames = {
   'payment.received': 'A payment was received.', 'payment.confirmed': 'The payment was confirmed.',
-  'payment.reversed': 'The payment was not genuine, or the bank took it back.', 'settlement.succeeded': 'A payout was completed.',
+  'payment.reversed': 'The payment was not genuine, or it was taken back.', 'settlement.succeeded': 'A payout was completed.',
   'settlement.failed': 'A payout failed; the money is back in the account.', 'settlement.refunded': 'A payout was returned by the bank; the money is back in the account.',
 };
 

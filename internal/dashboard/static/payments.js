@@ -73,7 +73,7 @@ const steps = {
 };
 const meanings = {
   provisional: 'In the balance. It covers payouts once the bank’s records confirm it.', confirmed: 'In the balance, and confirmed.',
-  reversed: 'Taken out of the balance: the bank’s records do not have it like this, or the bank took it back. If it counts after all, or with another sum, it is a payment of its own, with the same bank’s reference.', needs_review: 'Not in the balance until a person has compared it with the bank’s records.',
+  reversed: 'Taken out of the balance: the bank’s records do not have it like this, or it was taken back. If it counts after all, or with another sum, it is a payment of its own, with the same bank’s reference.', needs_review: 'Not in the balance until a person has compared it with the bank’s records.',
 };
 const recalled = 'In the balance, and held: the bank may have taken it back, and is asked.';
 
@@ -90,7 +90,7 @@ function meaning(p, open) {
 // alike leads from a reversed payment to all with its reference, one of which may count in its place.
 const alike = (p) => p.status === 'reversed' && p.providerTxnRef && [' ', h('a', { href: '#/payments' + queryText({ search: p.providerTxnRef }) }, 'Payments with this reference'), '.'];
 
-const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one with the same bank’s reference, which was reversed', reversed: 'The bank took it back', kept: 'The bank did not take it back', watched: 'Its money is free again, as the bank’s record has it twice; the bank is asked for two weeks, and it is not refunded meanwhile' };
+const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one with the same bank’s reference, which was reversed', reversed: 'It was taken back', kept: 'It was not taken back', watched: 'Its money is free again, as the bank’s record has it twice; the bank is asked for two weeks, and it is not refunded meanwhile' };
 
 // copyable is an id that is shown and copied whole.
 function copyable(text, what) {

@@ -129,3 +129,18 @@ test('an answer that comes late does not put older sums over newer ones', async 
   assert.equal(await sum.count(), 1);
   await v.close();
 });
+
+test('a payment that an operator takes from the wrong account is not said to be taken back by the bank', async () => {
+  const { service } = world;
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi');
+  await pay(account.BankAccountNumber, '5000.00');
+  const paid = await entry(tenant, 'customer-1', 'the payment to be confirmed', (e) => e.Status === 'confirmed');
+  for (const name of ['open', 'reverse']) await service.tool('recalls', name, paid.TransactionGroupID, '--reason', 'posted to the wrong account', '--yes');
+  const v = await visitAs(tenant);
+  await go(v.page, '/payments/' + paid.ID);
+  await v.page.getByRole('region', { name: 'Timeline' }).getByText('It was taken back', { exact: true }).waitFor();
+  await v.page.getByText('or it was taken back.').waitFor();
+  assert.equal(await v.page.getByText(/the bank took it back/i).count(), 0);
+  await v.close();
+});
