@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/statement"
+	"ajo/internal/transfer"
 	"ajo/ledger"
 )
 
@@ -91,6 +93,22 @@ func (w *world) camtBalances(m member, query string) string {
 		got = append(got, amount)
 	}
 	return strings.Join(got, " ")
+}
+
+// A receipt names no destination that is not known, as that of an adopted payout may be.
+func TestReceiptOfAnUnknownDestination(t *testing.T) {
+	t.Parallel()
+	bank := "GTBank"
+	for want, x := range map[string]transfer.Transfer{
+		"0123456789, GTBank 058": {AccountNumber: "0123456789", BankName: &bank, BankCode: "058"},
+		", ":                     {AccountNumber: "0000000000", BankCode: "000"},
+	} {
+		of := map[string]string{}
+		for _, f := range payoutReceipt("Ada Stores", x, statement.Made{}).Facts {
+			of[f[0]] = f[1]
+		}
+		require.Equal(t, want, of["To account number"]+", "+of["Bank"])
+	}
 }
 
 // A file's name has the day in Lagos, as what is in it has, also in the hour in which UTC has

@@ -15,12 +15,12 @@ import (
 )
 
 // A payout whose record names another account or another bank is named, unless it moved no money:
-// then its sum is nobody's either.
+// then its sum is nobody's either. What the books do not know, of an adopted one, does not differ.
 func TestReconcileComparesDestinations(t *testing.T) {
 	t.Parallel()
 	b := setupAt(t, fakebank.Options{PayoutDelay: 24 * time.Hour})
 	b.fund("5000.00")
-	for _, ref := range []string{"account", "bank", "neither", "failed"} {
+	for _, ref := range []string{"account", "bank", "neither", "failed", "adopted"} {
 		b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: map[bool]fakebank.Action{true: fakebank.Pending, false: fakebank.Paid}[ref == "failed"]})
 		b.payAtBank(ref, "300.00")
 		b.inBooks(ref, map[bool]string{true: "failed", false: "success"}[ref == "failed"], "300.00", "0")
@@ -30,6 +30,7 @@ func TestReconcileComparesDestinations(t *testing.T) {
 	b.bank.SetPayout("failed", func(p *fakebank.Payout) { p.Amount = money.Must("200.00") })
 	b.Exec(`UPDATE transfers SET account_number = '9876543210' WHERE merchant_tx_ref IN ('account', 'failed')`)
 	b.Exec(`UPDATE transfers SET bank_code = '044' WHERE merchant_tx_ref = 'bank'`)
+	b.Exec(`UPDATE transfers SET bank_code = '000', account_number = '0000000000' WHERE merchant_tx_ref = 'adopted'`) // its record by reference had none
 	r := b.lastHour()
 	require.Equal(t, map[string]string{
 		"account": "payout_differs: it went to account 0123456789, not 9876543210", "bank": "payout_differs: it went to bank 058, not 044",

@@ -244,9 +244,9 @@ func (t *transferRow) difference(p provider.Payout) (ExceptionKind, string) {
 	case p.Status == provider.Failed && !p.FeeKept:
 		return "", ""
 	case p.Status == provider.Failed:
-	case p.AccountNumber != "" && p.AccountNumber != t.AccountNumber:
+	case p.AccountNumber != "" && t.AccountNumber != transfer.NoAccountNumber && p.AccountNumber != t.AccountNumber:
 		return PayoutDiffers, say("it went to account %s, not %s", p.AccountNumber, t.AccountNumber)
-	case p.BankCode != "" && p.BankCode != t.BankCode:
+	case p.BankCode != "" && t.BankCode != transfer.NoBankCode && p.BankCode != t.BankCode:
 		return PayoutDiffers, say("it went to bank %s, not %s", p.BankCode, t.BankCode)
 	case t.Fee != nil && p.Fee != nil && !t.Fee.Equal(*p.Fee) && p.Status == provider.Success:
 		return PayoutDiffers, say("fee is %s, not %s", p.Fee, t.Fee)

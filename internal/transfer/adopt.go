@@ -98,7 +98,7 @@ func (s *Service) Adopt(ctx context.Context, ref string, account uuid.UUID, by a
 				acknowledged_at, created_at, updated_at, adopted, fee_by_tenant, refund_of, refund_name, by_policy, reserved_fee)
 			SELECT $1, b.tenant_id, b.account_id, $3, 'processing', $4::numeric, $5, $6, $7, 1, $8, $8, $8, $8, true, coalesce(n.payout_fee_by = 'tenant', false), $9, $10, $11, $12
 			FROM ledger_balances b LEFT JOIN tenants n ON n.id = b.tenant_id WHERE b.account_id = $2 RETURNING tenant_id`,
-			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, noBankCode), fitting(accountForm, p.AccountNumber, noAccountNumber), p.Narration, now, of.Entry, of.Name, of.byPolicy, reserved).
+			id, from, ref, p.Amount, fitting(bankCodeForm, p.BankCode, NoBankCode), fitting(accountForm, p.AccountNumber, NoAccountNumber), p.Narration, now, of.Entry, of.Name, of.byPolicy, reserved).
 			Scan(&tenant); err != nil {
 			if pg.IsUnique(err, "transfers_merchant_tx_ref_key") {
 				return ErrKnown // created a moment ago
@@ -240,8 +240,8 @@ func (s *Service) releaseAdopted(ctx context.Context, tx pg.Tx, now time.Time, a
 // Placeholders in an adopted transfer for what the bank's record does not say, in a form that no
 // bank code or account number has.
 const (
-	noBankCode      = "000"
-	noAccountNumber = "0000000000"
+	NoBankCode      = "000"
+	NoAccountNumber = "0000000000"
 )
 
 // mayBe reports whether a part of a transfer's destination is the given one, as far as it is known.

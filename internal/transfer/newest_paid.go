@@ -14,7 +14,7 @@ import (
 const newestPaidSQL = `SELECT merchant_tx_ref, bank_code, account_number
 	FROM (SELECT id, status, merchant_tx_ref, bank_code, account_number, submitted_at FROM transfers ORDER BY id DESC LIMIT 5000) t
 	WHERE status = 'success' AND ($1 AND submitted_at < ` + account.WalletSince + `) IS NOT TRUE
-		AND ($1 OR bank_code <> '` + noBankCode + `' AND account_number <> '` + noAccountNumber + `')
+		AND ($1 OR bank_code <> '` + NoBankCode + `' AND account_number <> '` + NoAccountNumber + `')
 	ORDER BY id DESC LIMIT 1`
 
 // KnownPayout returns the reference of the newest transfer that the bank has certainly paid; empty

@@ -81,7 +81,7 @@ func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, c
 		case now.Sub(at) > idempotency.Keep:
 			c.ref = c.newRef(c.from.ID, idempotency.Request{})
 			return nil
-		case !amount.Equal(c.amount) || !mayBe(bankCode, c.order.BankCode, noBankCode) || !mayBe(accountNumber, c.order.AccountNumber, noAccountNumber):
+		case !amount.Equal(c.amount) || !mayBe(bankCode, c.order.BankCode, NoBankCode) || !mayBe(accountNumber, c.order.AccountNumber, NoAccountNumber):
 			out[c.at].Err = idempotency.ErrReused
 		default:
 			out[c.at].Value.Replayed = true
