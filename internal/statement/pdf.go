@@ -205,7 +205,7 @@ func row(pdf *fpdf.Fpdf, l ledger.Line) {
 	if e.Direction == ledger.Credit {
 		in, out = out, in
 	}
-	cells := [][]string{{day(e.CreatedAt) + " " + hour(e.CreatedAt)}, split(pdf, description, 1), split(pdf, reference, 2), {fee}, {in}, {out}, {l.RunningBalance.Grouped()}}
+	cells := [][]string{{day(e.CreatedAt) + " " + hour(e.CreatedAt)}, withStatus(pdf, split(pdf, description, 1), e.Status), split(pdf, reference, 2), {fee}, {in}, {out}, {l.RunningBalance.Grouped()}}
 	lines := 1
 	for _, c := range cells {
 		lines = max(lines, len(c))
@@ -229,7 +229,7 @@ func row(pdf *fpdf.Fpdf, l ledger.Line) {
 	pdf.SetXY(margin, bottom+0.5)
 }
 
-// describe is who paid and why, with the entry's status unless it is the common one.
+// describe is who paid and why.
 func describe(e ledger.Entry) string {
 	var parts []string
 	for _, part := range []string{strings.Join(strings.Fields(plain(e.SenderName)+" "+inBrackets(plain(e.SenderBank))), " "), plain(e.Narration)} {
@@ -237,11 +237,21 @@ func describe(e ledger.Entry) string {
 			parts = append(parts, part)
 		}
 	}
-	text := strings.Join(parts, " · ")
-	if e.Status != ledger.Confirmed {
-		text += " " + inBrackets(strings.ReplaceAll(string(e.Status), "_", " "))
+	return strings.Join(parts, " · ")
+}
+
+// withStatus adds an entry's status, unless it is the common one, to the lines of its description:
+// behind the last, or below it where there is no room. A long text is cut, and the status never.
+func withStatus(pdf *fpdf.Fpdf, lines []string, s ledger.Status) []string {
+	if s == ledger.Confirmed {
+		return lines
 	}
-	return strings.TrimSpace(text)
+	status, last := inBrackets(strings.ReplaceAll(string(s), "_", " ")), len(lines)-1
+	if longer := strings.TrimSpace(lines[last] + " " + status); pdf.GetStringWidth(longer) <= table[1].width-2 {
+		lines[last] = longer
+		return lines
+	}
+	return append(lines, status)
 }
 
 func inBrackets(s string) string {

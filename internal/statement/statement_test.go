@@ -256,6 +256,7 @@ func TestPDFBreaksLongTexts(t *testing.T) {
 	require.NotContains(t, text, "\n\u0300")
 	require.Contains(t, text, "…")
 	require.Less(t, strings.Count(text, "ṣun"), 300)
+	require.Contains(t, text, "(provisional)", "the text is cut, its entry's status is not")
 }
 
 func TestPeriods(t *testing.T) {
