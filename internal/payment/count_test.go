@@ -29,7 +29,7 @@ func TestConfirmationsAreCounted(t *testing.T) {
 	}
 }
 
-// So is each event that comes, by what became of it.
+// So is each event that comes, by its outcome.
 func TestEventsAreCounted(t *testing.T) {
 	b := setup(t) // as above
 	event := b.event(nil)
