@@ -233,6 +233,26 @@ func TestProviderFailures(t *testing.T) {
 	}
 }
 
+// besideALease provisions a reference while another caller has the lease of its row, until it has
+// waited and asks again; asked is how often it did.
+func (b *bundle) besideALease(ref string) (asked int, err error) {
+	b.T.Helper()
+	b.Exec(`UPDATE accounts SET leased_until = $2 WHERE tenant_id = $1`, b.tenant, b.Clock.Now().Add(time.Minute))
+	ctx, cancel := context.WithCancel(b.ctx)
+	defer cancel()
+	svc := *b.svc
+	svc.EnsureSecret = func(context.Context, pg.Tx, uuid.UUID) error {
+		if asked++; asked == 2 { // it waits, and asks again
+			cancel()
+		}
+		return nil
+	}
+	in := dedicated(ref)
+	in.CallbackURL = new("https://shop.example/hook")
+	_, err = svc.Provision(ctx, b.tenant, in, idempotency.Request{})
+	return asked, err
+}
+
 // A process that died at the bank leaves its lease behind; when it has run out, the next call takes
 // the row up.
 func TestLeaseOfADeadProcess(t *testing.T) {
@@ -242,20 +262,7 @@ func TestLeaseOfADeadProcess(t *testing.T) {
 	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrProvider)
 	b.bank.Faults.Clear()
-	b.Exec(`UPDATE accounts SET leased_until = $2 WHERE tenant_id = $1`, b.tenant, b.Clock.Now().Add(time.Minute))
-	ctx, cancel := context.WithCancel(b.ctx)
-	defer cancel()
-	asked := 0
-	svc := *b.svc
-	svc.EnsureSecret = func(context.Context, pg.Tx, uuid.UUID) error {
-		if asked++; asked == 2 { // it waits, and asks again
-			cancel()
-		}
-		return nil
-	}
-	in := dedicated("customer-1")
-	in.CallbackURL = new("https://shop.example/hook")
-	_, err = svc.Provision(ctx, b.tenant, in, idempotency.Request{})
+	_, err = b.besideALease("customer-1")
 	require.ErrorIs(t, err, account.ErrBusy)
 	b.Clock.Advance(time.Minute)
 	b.provision(dedicated("customer-1"))

@@ -1,11 +1,9 @@
 package account_test
 
 import (
-	"context"
 	"net/http"
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -15,7 +13,6 @@ import (
 	"ajo/internal/errs"
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
-	"ajo/internal/pg"
 	"ajo/internal/safehttp"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
@@ -102,21 +99,8 @@ func TestSuspendedWhileItIsProvisioned(t *testing.T) {
 	_, err := b.svc.Provision(b.ctx, b.tenant, dedicated("ref"), idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrProvider)
 	b.bank.Faults.Clear()
-	b.Exec(`UPDATE accounts SET leased_until = $2 WHERE tenant_id = $1`, b.tenant, b.Clock.Now().Add(time.Minute))
 	b.Exec(`UPDATE customers SET status = 'suspended' WHERE tenant_id = $1`, b.tenant)
-	ctx, cancel := context.WithCancel(b.ctx)
-	defer cancel()
-	asked := 0
-	svc := *b.svc
-	svc.EnsureSecret = func(context.Context, pg.Tx, uuid.UUID) error {
-		if asked++; asked == 2 { // it waits, and asks again
-			cancel()
-		}
-		return nil
-	}
-	in := dedicated("ref")
-	in.CallbackURL = new("https://shop.example/hook")
-	_, err = svc.Provision(ctx, b.tenant, in, idempotency.Request{})
+	asked, err := b.besideALease("ref")
 	require.ErrorIs(t, err, customer.ErrSuspended)
 	require.Equal(t, 1, asked)
 }
