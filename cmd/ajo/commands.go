@@ -179,6 +179,9 @@ type change struct {
 	command
 	args    cobra.PositionalArgs // one argument, unless it is set
 	unasked bool                 // made without confirmation
+	// urgent: what its sentence says may change while it is read, such as a balance, and it is made
+	// all the same.
+	urgent bool
 	// plan checks the arguments and reads what is to be changed. It changes nothing.
 	plan func(ctx context.Context, tools *app.Tools, args []string) (plan, error)
 }
@@ -222,7 +225,7 @@ func (t *tool) newChangeCmd(c change) *cobra.Command {
 		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
 			p, err := c.plan(ctx, tools, args)
 			if err == nil && p.noChange == nil && !c.unasked {
-				if err = f.confirm(cmd, p.will); err == nil && !f.yes {
+				if err = f.confirm(cmd, p.will); err == nil && !f.yes && !c.urgent {
 					p, err = c.planAgain(ctx, tools, args, p.will)
 				}
 			}

@@ -70,10 +70,10 @@ func (in *inside) change(ctx context.Context, c change, args []string) error {
 	case p.noChange != nil:
 		in.answer = console.Answer{Text: p.noChange.text, Note: p.noChange.note, Idle: true}
 		return nil
-	case !in.call.Mean:
+	case in.call.Saw == "":
 		in.answer = console.Answer{Will: p.will}
 		return nil
-	case in.call.Saw != "" && !sameSentence(in.call.Saw, p.will):
+	case !c.urgent && !sameSentence(in.call.Saw, p.will):
 		return console.ErrChanged
 	}
 	r, err := p.do(in.call.By)

@@ -338,7 +338,7 @@ func TestEndingATransferByHand(t *testing.T) {
 	require.NoError(t, err)
 	golden(t, `Cancel transfer <ref>: NGN 1250.00 from account "customer-1" of tenant "Test tenant" to 058/<number>, pending, 0 attempts. `+
 		`Its money is returned to the balance, and it is never sent to the bank.`, said)
-	golden(t, `The transfer is failed; the balance of account "customer-1" is NGN 4975.00.`, out)
+	golden(t, `The transfer is failed; the balance of account "customer-1" is NGN 4975.00. What the bank said of it: it was not asked.`, out)
 	o.lastAudit("transfers.cancel", "transfer:"+waiting, "the tenant withdraws it")
 	_, _, err = o.run("transfers", "cancel", waiting, "--yes", "--reason", "again")
 	require.ErrorIs(t, err, transfer.ErrOver)
@@ -367,7 +367,7 @@ func TestEndingATransferByHand(t *testing.T) {
 	require.NoError(t, err)
 	golden(t, `Book transfer <ref> as paid with NGN 1000.00: NGN 1250.00 from account "customer-1" of tenant "Test tenant" to 058/<number>, processing, 1 attempts. `+
 		`The bank says success of 1000.00, the books processing of 1250.00.`, said)
-	golden(t, `The transfer is success; the balance of account "customer-1" is NGN 8950.00.`, out)
+	golden(t, `The transfer is success; the balance of account "customer-1" is NGN 8950.00. What the bank said of it: it was not asked.`, out)
 	o.lastAudit("transfers.resolve", "transfer:"+ref, "the bank's letter")
 	require.Equal(t, "none\n", o.good("transfers", "list", "--differing"))
 	require.Contains(t, o.good("transfers", "show", ref), "NGN 1000.00")

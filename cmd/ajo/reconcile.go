@@ -173,11 +173,15 @@ not reported again unless the bank or the books change what they say of it. The 
 			example: `  ajo reconcile dismiss API-VACT_TRA-B7B10 --reason "ticket 4711: the bank lists the payment twice"`,
 		},
 		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+			it, err := tools.Reconciler.OpenException(ctx, args[0])
+			if err != nil {
+				return plan{}, err
+			}
+			x := it.Exception
 			return plan{
-				will: fmt.Sprintf("Dismiss the exception about %q: it is not reported again. Nothing is booked.", args[0]),
+				will: fmt.Sprintf("Dismiss the exception about %s %q, %s: %s. It is not reported again. Nothing is booked.", it.Kind, it.Ref, x.Kind, x.Detail),
 				do: func(by audit.By) (result, error) {
-					x, err := tools.Reconciler.Dismiss(ctx, args[0], by)
-					return done(x, "Dismissed: %s: %s.", x.Kind, x.Detail), err
+					return done(x, "Dismissed: %s: %s.", x.Kind, x.Detail), tools.Reconciler.Dismiss(ctx, it, by)
 				},
 			}, nil
 		},

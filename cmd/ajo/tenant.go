@@ -121,13 +121,18 @@ func ofTenant[T any](read func(*tenant.Service, context.Context, uuid.UUID, page
 // tenantChange changes the tenant that its one argument names.
 func (t *tool) tenantChange(c command, planFor func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error)) *cobra.Command {
 	c.complete = t.tenants()
-	return t.newChangeCmd(change{command: c, plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+	return t.newChangeCmd(change{command: c, plan: planByTenant(planFor)})
+}
+
+// planByTenant plans a change of the tenant that the first argument names.
+func planByTenant(planFor func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error)) func(context.Context, *app.Tools, []string) (plan, error) {
+	return func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
 		r, err := tools.Tenants.Find(ctx, args[0])
 		if err != nil {
 			return plan{}, err
 		}
 		return planFor(ctx, tools, r)
-	}})
+	}
 }
 
 // changed is the result of a switch as JSON.
@@ -175,9 +180,10 @@ func nameAndStatus(r tenant.Record) string {
 }
 
 func (t *tool) newSuspendCmd() *cobra.Command {
-	return t.tenantChange(command{
-		use: "suspend <id or e-mail>", short: "Refuse a tenant's API keys and sessions from now on", example: `  ajo tenant suspend ops@shop.example --reason "ticket 4711"`,
-	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
+	return t.newChangeCmd(change{urgent: true, command: command{
+		use: "suspend <id or e-mail>", short: "Refuse a tenant's API keys and sessions from now on", complete: t.tenants(),
+		example: `  ajo tenant suspend ops@shop.example --reason "ticket 4711"`,
+	}, plan: planByTenant(func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		if r.Status == tenant.Suspended { // perhaps by a run that ended before what was open then
 			if err := freeze.AwaitSubmissions(ctx, tools.Pool); err != nil {
 				return plan{}, err
@@ -187,7 +193,7 @@ func (t *tool) newSuspendCmd() *cobra.Command {
 			on: r.Status == tenant.Suspended, state: "suspended", do: tools.Tenants.Suspend,
 			will: "Suspend tenant %s: its API key is refused from the next request on, and its sessions end. Payments to its accounts are still posted and delivered. Settlements that are at the bank are completed; the others stay pending until it is active again, but those that await approval fail 24 hours after they were accepted.",
 		}.plan(ctx, tools, r)
-	})
+	})})
 }
 
 func (t *tool) newActivateCmd() *cobra.Command {

@@ -7,6 +7,7 @@ import (
 
 	"ajo/internal/money"
 	"ajo/internal/tenant"
+	"ajo/internal/testenv"
 )
 
 // The beneficiaries of a tenant are listed.
@@ -99,4 +100,16 @@ func TestAskedBeforeSomebodyElse(t *testing.T) {
 	require.NoError(t, ask(nil, append(limits, "--max-transfer", "500")...))
 	set := decode[limitsShown](o, "tenant", "limits", "show", id).Standing.Payouts
 	require.Equal(t, "500.00 2000.50", set.MaxTransfer.String()+" "+set.MaxTenantDay.String())
+}
+
+// Money is stopped although the balance that the question names has moved meanwhile.
+func TestFreezeOfABalanceThatMoves(t *testing.T) {
+	o := setup(t)
+	account := o.Account(o.tenant, "shop-1")
+	_, said, err := o.runWith(&late{types("y\n"), func() {
+		o.ExecUnguarded(`UPDATE ledger_balances SET total_credits = 100 WHERE account_id = $1`, account)
+	}}, "freeze", "account", account.String(), "--reason", "ticket 1")
+	require.NoError(t, err)
+	require.Contains(t, said, "balance NGN 0.00")
+	require.Equal(t, 1, testenv.Value[int](o.Env, `SELECT count(*) FROM freezes WHERE subject = $1`, account))
 }

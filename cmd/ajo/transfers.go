@@ -214,7 +214,11 @@ func (t *tool) newCancelCmd() *cobra.Command {
 		use: "cancel <merchantTxRef>", short: "Cancel a transfer that was never submitted, and return its money to the balance",
 		long: `Cancels a pending transfer that was never submitted to the bank: one that waits for money to be confirmed, or whose
 destination the bank does not name. Its money is in the balance again, and it becomes failed. A transfer that was submitted can only
-be resolved.`,
+be resolved.
+
+Where AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET are set, the bank is asked first, because the books may have lost a
+submission: what it has is not cancelled. If it gives no answer, the transfer is cancelled, and the command says so. Then ask again what
+the bank has under the reference, before the tenant pays a second time.`,
 		example: `  ajo transfers cancel AJO0198c0de000070008000000000000001 --reason "ticket 4711: the tenant withdraws it"`,
 	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
 		return plan{
@@ -229,7 +233,7 @@ be resolved.`,
 }
 
 func ended(r transfer.Resolved, d transfer.Detail) result {
-	return done(r, "The transfer is %s; the balance of account %q is NGN %s.", r.Status, d.AccountRef, r.Balance)
+	return done(r, "The transfer is %s; the balance of account %q is NGN %s. What the bank said of it: %s.", r.Status, d.AccountRef, r.Balance, r.BankSays)
 }
 
 var errPaidOrNot = errors.New("say what the bank has done: either --paid or --not-paid")

@@ -64,9 +64,6 @@ type Action struct {
 	Args    []string
 	Flags   []string
 	More    bool // the last argument may be several, with blanks between
-	// Urgent: what its sentence says may change while it is read, such as a balance, and it is
-	// done all the same.
-	Urgent bool
 }
 
 // Path is where it is asked for.
@@ -91,11 +88,11 @@ var Actions = []Action{
 	{Command: "transfers resolve", Args: []string{"reference"}, Flags: []string{"paid", "not-paid", "amount"}},
 	{Command: "transfers charges", Args: []string{"reference"}, Flags: []string{"fee", "vat", "stamp-duty"}},
 	{Command: "transfers adopt", Args: []string{"references"}, Flags: []string{"account"}, More: true},
-	{Command: "freeze account", Args: []string{"account"}, Flags: []string{"until", "all"}, Urgent: true},
-	{Command: "freeze tenant", Args: []string{"tenant"}, Flags: []string{"until"}, Urgent: true},
-	{Command: "freeze payouts", Flags: []string{"until"}, Urgent: true},
+	{Command: "freeze account", Args: []string{"account"}, Flags: []string{"until", "all"}},
+	{Command: "freeze tenant", Args: []string{"tenant"}, Flags: []string{"until"}},
+	{Command: "freeze payouts", Flags: []string{"until"}},
 	{Command: "freeze lift", Args: []string{"freeze"}},
-	{Command: "tenant suspend", Args: []string{"tenant"}, Urgent: true},
+	{Command: "tenant suspend", Args: []string{"tenant"}},
 	{Command: "tenant activate", Args: []string{"tenant"}},
 	{Command: "tenant close", Args: []string{"tenant"}},
 	{Command: "tenant operator", Args: []string{"tenant"}, Flags: []string{"off"}},
@@ -168,18 +165,15 @@ func (a Action) run(c *Console, q *request) (any, error) {
 		return nil, err
 	}
 	by := audit.Console(q.operator.Name, in.Reason, q.from).While(c.Operators.Standing(token(q.http)))
-	call := Call{Command: a.Command, By: by, Saw: in.Saw, Mean: in.Saw != ""}
+	call := Call{Command: a.Command, By: by, Saw: in.Saw}
 	var err error
 	if call.Args, call.Flags, err = split(in.Values, a.Args, a.Flags, a.More); err != nil {
 		return nil, err
 	}
-	if call.Mean {
+	if call.Saw != "" {
 		if err := call.By.Check(); err != nil {
 			return nil, err
 		}
-	}
-	if a.Urgent {
-		call.Saw = ""
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(q.http.Context()), actTime)
 	defer cancel()

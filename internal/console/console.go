@@ -57,9 +57,8 @@ type Call struct {
 	Args    []string          // in order
 	Flags   map[string]string // by name, without those that are empty
 	// Of a change:
-	By   audit.By
-	Mean bool   // the operator has been told what will happen, and means it; else that is asked
-	Saw  string // the sentence that told it, which must still hold; "": whatever it is now
+	By  audit.By
+	Saw string // the sentence that told the operator what will happen; "": that is asked
 }
 
 // Answer is what a command makes of a call: JSON of a read, the rest of a change.

@@ -761,6 +761,9 @@ func (w *walk) adopt() {
 }
 
 func (w *walk) dismiss() {
-	_, err := w.recon.Dismiss(w.ctx, some[string](w, "item", `SELECT ref FROM reconcile_items ORDER BY id`), returned)
+	it, err := w.recon.OpenException(w.ctx, some[string](w, "item", `SELECT ref FROM reconcile_items ORDER BY id`))
+	if err == nil {
+		err = w.recon.Dismiss(w.ctx, it, returned)
+	}
 	w.asked(err)
 }

@@ -388,9 +388,9 @@ func TestDismissedExceptionIsQuietUntilItChanges(t *testing.T) {
 	b.post(b.receive(b.hook(txn)).ID)
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("4000.00") })
 	require.Len(t, b.lastHour().Exceptions, 1)
-	_, err := b.svc.Dismiss(b.ctx, "nobody's", byHand)
+	_, err := dismiss(b.svc, "nobody's")
 	require.ErrorIs(t, err, reconcile.ErrNotOpen)
-	x, err := b.svc.Dismiss(b.ctx, txn.ID, byHand)
+	x, err := dismiss(b.svc, txn.ID)
 	require.NoError(t, err)
 	require.Equal(t, reconcile.Differs, x.Kind)
 	require.Empty(t, b.lastHour().Exceptions)
@@ -418,12 +418,30 @@ func TestAReportThatIsGoneIsNotDismissed(t *testing.T) {
 	b.post(b.receive(b.hook(txn)).ID)
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("4000.00") })
 	require.Len(t, b.lastHour().Exceptions, 1)
+	seen, err := b.svc.OpenException(b.ctx, txn.ID)
+	require.NoError(t, err)
 	require.ErrorIs(t, b.Meanwhile(func(tx pg.Tx) error {
 		_, err := tx.Exec(b.ctx, `DELETE FROM reconcile_items WHERE ref = $1`, txn.ID)
 		return err
 	}, func() error {
-		_, err := b.svc.Dismiss(b.ctx, txn.ID, byHand)
-		return err
+		return b.svc.Dismiss(b.ctx, seen, byHand)
 	}), reconcile.ErrNotOpen)
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'reconcile.dismiss'`))
+}
+
+// What a later run has reported in its place, nobody has seen.
+func TestAnotherReportIsNotDismissed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	txn := b.paySilently("5000.00")
+	b.post(b.receive(b.hook(txn)).ID)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("4000.00") })
+	require.Len(t, b.lastHour().Exceptions, 1)
+	seen, err := b.svc.OpenException(b.ctx, txn.ID)
+	require.NoError(t, err)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("3000.00") })
+	require.Len(t, b.lastHour().Exceptions, 1)
+	require.ErrorIs(t, b.svc.Dismiss(b.ctx, seen, byHand), reconcile.ErrOther)
+	require.Len(t, b.lastHour().Exceptions, 1, "it is still reported")
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'reconcile.dismiss'`))
 }

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,6 +18,7 @@ import (
 var (
 	ErrNotOpen  = errs.New(errs.NotFound, "no open exception of a reconciliation has this reference")
 	ErrNoReport = errs.New(errs.Unprocessable, "it is only waited for: there is no exception to dismiss")
+	ErrOther    = errs.New(errs.Conflict, "the exception is another one by now: look at it again")
 )
 
 // OpenItem is something that reconciliations have found, and that each run asks about until bank
@@ -41,37 +41,41 @@ type OpenItem struct {
 // [page.ErrCursor].
 func (s *Service) OpenItems(ctx context.Context, r page.Request) ([]OpenItem, page.Info, error) {
 	list := pg.List[OpenItem]{Name: page.OpenItems, ID: func(v OpenItem) uuid.UUID { return v.ID }, Row: pgx.RowToStructByPos[OpenItem]}
-	return list.Page(ctx, s.pool, r, `
-		SELECT id, kind, ref, exception, effect, found_at, due_at, ask_count, dismissed_at
-		FROM reconcile_items WHERE id < @before ORDER BY id DESC LIMIT @limit`, nil)
+	return list.Page(ctx, s.pool, r, openSQL, nil)
 }
 
-// Dismiss acknowledges an exception: it is no longer reported, unless the bank's or the books' side
-// changes. Nothing is booked, the bank is still asked about it, and it stays in the explanation of
-// the float. [ErrNotOpen]; [ErrNoReport].
-func (s *Service) Dismiss(ctx context.Context, ref string, by audit.By) (Exception, error) {
-	var x *Exception
-	err := pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
-		now := s.clock.Now()
-		var body []byte
-		var kind string
-		err := tx.QueryRow(ctx, `SELECT kind, exception FROM reconcile_items WHERE ref = $1 ORDER BY exception IS NULL LIMIT 1 FOR UPDATE`, ref).Scan(&kind, &body)
-		switch {
-		case err != nil:
-			return pg.OrNone(err, ErrNotOpen)
-		case body == nil:
-			return ErrNoReport
-		}
-		if err := json.Unmarshal(body, &x); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `UPDATE reconcile_items SET dismissed_at = coalesce(dismissed_at, $3) WHERE kind = $1 AND ref = $2`, kind, ref, now); err != nil {
-			return err
-		}
-		return audit.Write(ctx, tx, now, by.Entry("reconcile.dismiss", kind+":"+ref, x))
-	})
-	if err != nil {
-		return Exception{}, err
+const (
+	itemSQL      = `SELECT id, kind, ref, exception, effect, found_at, due_at, ask_count, dismissed_at FROM reconcile_items `
+	openSQL      = itemSQL + `WHERE id < @before ORDER BY id DESC LIMIT @limit`
+	exceptionSQL = itemSQL + `WHERE ref = $1 ORDER BY exception IS NULL LIMIT 1`
+)
+
+// OpenException returns the exception about a reference that can be dismissed. For operators.
+// [ErrNotOpen]; [ErrNoReport].
+func (s *Service) OpenException(ctx context.Context, ref string) (OpenItem, error) {
+	v, err := pg.One(ctx, s.pool, pgx.RowToStructByPos[OpenItem], ErrNotOpen, exceptionSQL, ref)
+	if err == nil && v.Exception == nil {
+		err = ErrNoReport
 	}
-	return *x, nil
+	return v, err
+}
+
+// Dismiss acknowledges an exception that a person has seen: it is no longer reported, unless the
+// bank's or the books' side changes. Nothing is booked, the bank is still asked about it, and it
+// stays in the explanation of the float. [ErrNotOpen]; [ErrOther].
+func (s *Service) Dismiss(ctx context.Context, seen OpenItem, by audit.By) error {
+	return pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
+		now := s.clock.Now()
+		var stands *Exception
+		if err := tx.QueryRow(ctx, `SELECT exception FROM reconcile_items WHERE kind = $1 AND ref = $2 FOR UPDATE`, seen.Kind, seen.Ref).Scan(&stands); err != nil {
+			return pg.OrNone(err, ErrNotOpen)
+		}
+		if !sameException(stands, seen.Exception) {
+			return ErrOther
+		}
+		if _, err := tx.Exec(ctx, `UPDATE reconcile_items SET dismissed_at = coalesce(dismissed_at, $3) WHERE kind = $1 AND ref = $2`, seen.Kind, seen.Ref, now); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("reconcile.dismiss", seen.Kind+":"+seen.Ref, stands))
+	})
 }

@@ -104,7 +104,7 @@ func TestReconciliationRecallsAfterTheWindow(t *testing.T) {
 	b.Clock.Advance(45 * time.Minute) // a recall may be opened again, but the bank is not asked yet
 	b.due()
 	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
-	_, err = b.svc.Dismiss(b.ctx, txn.ID, byHand)
+	_, err = dismiss(b.svc, txn.ID)
 	require.NoError(t, err)
 	b.Clock.Advance(25 * time.Hour)
 	b.due() // a person has said what to make of it

@@ -296,7 +296,7 @@ func TestReconcileUnreadableRecords(t *testing.T) {
 	b.Clock.Advance(4 * time.Hour)
 	b.svc = svc
 	require.Equal(t, 3, b.due().Counts[reconcile.Unreadable], "and API-BROKEN, which the bank does not know")
-	_, err = svc.Dismiss(b.ctx, refs[0], byHand)
+	_, err = dismiss(svc, refs[0])
 	require.NoError(t, err)
 	require.Equal(t, 2, b.due1().Counts[reconcile.Unreadable])
 	broken = true

@@ -234,3 +234,12 @@ func said(r reconcile.Report) map[string]string {
 	}
 	return got
 }
+
+// dismiss acknowledges the exception that stands about a reference.
+func dismiss(svc *reconcile.Service, ref string) (reconcile.Exception, error) {
+	it, err := svc.OpenException(context.Background(), ref)
+	if err != nil {
+		return reconcile.Exception{}, err
+	}
+	return *it.Exception, svc.Dismiss(context.Background(), it, byHand)
+}

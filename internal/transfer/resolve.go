@@ -43,6 +43,8 @@ type Resolved struct {
 	Status  Status
 	Paid    *money.Amount // what left, if it was paid
 	Balance money.Amount  // of the account; below zero if more has left than was there
+	// BankSays is what the bank answered when it was asked first, in words.
+	BankSays string
 }
 
 // Cancel ends a transfer that was never submitted, and gives its money back: one that waits for
@@ -50,7 +52,7 @@ type Resolved struct {
 // because the books may have lost a submission. For operators. [ErrNotFound]; [ErrSubmitted];
 // [ErrAtBank]; [ErrOver] when it has ended.
 func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By) (r Resolved, err error) {
-	record, _ := s.askedByHand(ctx, merchantTxRef)
+	record, said := s.askedByHand(ctx, merchantTxRef)
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		st, err := s.lockTransfer(ctx, tx, now, merchantTxRef)
@@ -72,8 +74,10 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 		return audit.Write(ctx, tx, now, by.Entry("transfers.cancel", "transfer:"+merchantTxRef, struct {
 			Amount    string
 			CreatedAt time.Time
-		}{st.Amount.String(), st.CreatedAt}))
+			BankSays  string
+		}{st.Amount.String(), st.CreatedAt, said}))
 	})
+	r.BankSays = said
 	return r, err
 }
 
@@ -149,6 +153,7 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 			BankSays   string
 		}{from, r.Status, st.Amount.String(), r.Paid, differed, said}))
 	})
+	r.BankSays = said
 	return r, err
 }
 

@@ -482,6 +482,7 @@ func TestCancel(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, transfer.Failed, r.Status)
 	require.Equal(t, "300.00", r.Balance.String())
+	require.Equal(t, "it does not know the reference", r.BankSays)
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM work WHERE kind = 'deliver'`), "it is published")
 	require.Equal(t, []bool{false}, b.svc.SubmitTogether(b.ctx, begun))
 	b.money("300.00", "credit 300.00 confirmed", wasBack, givenBack)
@@ -491,8 +492,11 @@ func TestCancel(t *testing.T) {
 
 	leased := b.settle("100.00") // leased by a worker that waits for the look-up
 	b.Lease(work.Settle, leased.ID, b.Clock.Now().Add(time.Minute))
-	_, err = b.svc.Cancel(b.ctx, leased.MerchantTxRef, byHand)
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayoutStatus, Do: fakebank.Fail})
+	r, err = b.svc.Cancel(b.ctx, leased.MerchantTxRef, byHand)
 	require.NoError(t, err)
+	require.Equal(t, "it gave no answer", r.BankSays)
+	require.Equal(t, r.BankSays, testenv.Value[string](b.Env, `SELECT detail ->> 'BankSays' FROM audit_log WHERE target = $1`, "transfer:"+leased.MerchantTxRef))
 	_, err = b.svc.Cancel(b.ctx, "AJO-nothing", byHand)
 	require.ErrorIs(t, err, transfer.ErrNotFound)
 	_, err = b.svc.Cancel(b.ctx, b.settle("100.00").MerchantTxRef, audit.By{Actor: "cli:ada"})
