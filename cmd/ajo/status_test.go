@@ -166,3 +166,19 @@ func TestStatusLooksAtRedis(t *testing.T) {
 	_, _, err := o.run("status")
 	require.ErrorContains(t, err, "127.0.0.1:1")
 }
+
+// Payouts that are stopped have a line of their own, and somebody is needed for the others alone.
+func TestStatusOfStoppedPayouts(t *testing.T) {
+	o := setup(t)
+	o.env["AJO_REDIS_URL"] = ""
+	o.compared(time.Now(), "0.00")
+	_, id := o.transfer("pending")
+	o.Exec(`DELETE FROM work WHERE kind = 'confirm'`)
+	o.Exec(`UPDATE transfers SET attempt_count = 0, submitted_at = NULL, created_at = now() - interval '3 hours' WHERE id = $1`, id)
+	require.Regexp(t, `^payouts not at the bank yet 1, the oldest for 3h0m\d+s ajo transfers list --status pending$`, strings.Join(o.needs(), "\n"))
+	o.good("tenant", "suspend", o.tenant.String(), "--yes", "--reason", "a fraud report")
+	require.Empty(t, o.needs())
+	require.Regexp(t, `payouts +stopped by a freeze or a suspension +1, the oldest for 3h0m\d+s +ajo freeze list --status standing\n`, o.good("status"))
+	o.good("tenant", "activate", o.tenant.String(), "--yes", "--reason", "it was none")
+	require.Len(t, o.needs(), 1)
+}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ const (
 	lateReconcile = time.Hour
 	lateFreeze    = time.Hour
 	lateEndpoint  = time.Hour
+	lateNever     = math.MaxInt64 // what an operator has stopped
 )
 
 // StatusLine is one thing that [Tools.Status] has looked at.
@@ -108,6 +110,7 @@ func (t *Tools) Status(ctx context.Context) (Status, error) {
 	s.counted("payments", "said to be taken back, against the bank's record", state.WatchedCount, false, "ajo recalls list --status watched")
 	s.counted("payments", "accounts below zero (AjoNegativeBalance in the runbook)", state.NegativeBalances, true, "")
 	s.aged("payouts", "not at the bank yet", state.PendingCount, state.PendingOldest, lateSubmit, "ajo transfers list --status pending")
+	s.aged("payouts", "stopped by a freeze or a suspension", state.StoppedCount, state.StoppedOldest, lateNever, "ajo freeze list --status standing")
 	s.aged("payouts", "whose outcome is not known", state.ProcessingCount, state.ProcessingOldest, lateOutcome, "ajo transfers list --status processing")
 	s.counted("payouts", "that the bank contradicts", state.DifferingCount, true, "ajo transfers list --differing")
 	s.aged("payouts", "freezes that stand", state.FreezeCount, state.FreezeOldest, lateFreeze, "ajo freeze list --status standing")

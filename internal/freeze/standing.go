@@ -20,6 +20,14 @@ func On(account, tenant, now string) string {
 		AND f.lifted_at IS NULL AND coalesce(f.until, 'infinity') > ` + now
 }
 
+// Stops is, as SQL, the condition on an account and its tenant that a freeze or a suspension stops
+// payouts at the time now, all three as SQL. Each of its parts is a subquery with one value,
+// because the planner would turn others into joins.
+func Stops(account, tenant, now string) string {
+	return `(coalesce((SELECT n.status FROM tenants n WHERE n.id = ` + tenant + `), 'active') <> 'active'
+		OR (SELECT count(*) FROM freezes f WHERE ` + On(account, tenant, now) + `) > 0)`
+}
+
 const (
 	// awaitFor is how long [AwaitSubmissions] waits; the transactions last milliseconds.
 	awaitFor = 10 * time.Second

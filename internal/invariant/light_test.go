@@ -10,8 +10,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/idempotency"
 	"ajo/internal/invariant"
 	"ajo/internal/testenv"
+	"ajo/internal/transfer"
 )
 
 // An account that was paid for years has many payments that were under review once. Those that are
@@ -98,4 +100,37 @@ func TestLightOfManyMisdirectedPayments(t *testing.T) {
 	require.Len(t, statements, 1)
 	_, plan := w.MostRows(statements[0])
 	require.NotRegexp(t, `loops=[1-9]\d{2}`, plan)
+}
+
+// A payout that a freeze or a suspension stops does not count as late: behind it, one of another
+// tenant that is late would not be seen.
+func TestLightOfStoppedPayouts(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.Clock.Advance(time.Hour)
+	owner := testenv.Value[uuid.UUID](w.Env, `SELECT tenant_id FROM accounts WHERE id = $1`, w.other)
+	_, err := w.transfers.Settle(w.ctx, owner, "other", transfer.Order{Amount: "10.00", BankCode: "058", AccountNumber: "0123456789"}, idempotency.Request{})
+	require.NoError(t, err)
+	w.Clock.Advance(2 * time.Hour)
+	freeze := func(scope string, subject uuid.UUID, until *time.Time) string {
+		return testenv.Value[string](w.Env, `INSERT INTO freezes (id, scope, subject, tenant_id, reason, actor, created_at, until)
+			VALUES (gen_random_uuid(), $1, $2, CASE WHEN $1 <> 'payouts' THEN $3::uuid END, 'a ticket', 'cli:ada', $4, $5) RETURNING id::text`, scope, subject, w.tenant, w.Clock.Now(), until)
+	}
+	late := func() []any { s := w.light(); return []any{s.PendingCount, s.PendingOldest} }
+	both, others := []any{int64(2), 3 * time.Hour}, []any{int64(1), 2 * time.Hour}
+	require.Equal(t, both, late())
+	w.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, w.tenant)
+	require.Equal(t, others, late())
+	w.Exec(`UPDATE tenants SET status = 'active' WHERE id = $1`, w.tenant)
+	for scope, subject := range map[string]uuid.UUID{"account": w.account, "tenant": w.tenant} {
+		id := freeze(scope, subject, nil)
+		require.Equal(t, others, late(), scope)
+		w.Exec(`UPDATE freezes SET lifted_at = created_at WHERE id = $1`, id)
+		require.Equal(t, both, late(), scope)
+	}
+	until := w.Clock.Now().Add(time.Minute)
+	freeze("payouts", uuid.Nil, &until)
+	require.Equal(t, []any{int64(0), time.Duration(0)}, late())
+	w.Clock.Advance(time.Minute)
+	require.Equal(t, []any{int64(2), 3*time.Hour + time.Minute}, late(), "the freeze has ended")
 }

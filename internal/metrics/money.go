@@ -24,7 +24,7 @@ var (
 	unpostedAge      = gauge("ajo_invariant_unposted_oldest_seconds", "Age of the oldest event that waits to be posted.")
 	misdirected      = gauge("ajo_invariant_misdirected_events", "Payments that match no account, without those that were paid back.")
 	pending          = gauge("ajo_invariant_pending_transfers", "Transfers that have not been submitted.")
-	pendingAge       = gauge("ajo_invariant_pending_oldest_seconds", "Age of the oldest transfer that has not been submitted.")
+	pendingAge       = gauge("ajo_invariant_pending_oldest_seconds", "Age of the oldest transfer that has not been submitted, without those that a freeze or a suspension stops.")
 	processing       = gauge("ajo_invariant_processing_transfers", "Transfers whose outcome is not known yet.")
 	processingAge    = gauge("ajo_invariant_processing_oldest_seconds", "Time since the submission of the oldest transfer whose outcome is not known.")
 	differing        = gauge("ajo_invariant_differing_transfers", "Transfers whose record at the bank differs from the books, and that nobody has resolved.")

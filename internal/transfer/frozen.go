@@ -24,10 +24,8 @@ var frozenUntil = `greatest(CASE WHEN n.status <> 'active' THEN $4::timestamptz 
 			(SELECT max(least(coalesce(f.until, 'infinity'), $4)) FROM freezes f WHERE ` + freeze.On("t.account_id", "t.tenant_id", "$2") + `))`
 
 // notStopped is, as SQL, the condition on a transfer t that neither a freeze nor a suspension of
-// its tenant stops it at $2. The other conditions are in submitSQL. Each condition is a subquery
-// with one value, because the planner would turn others into joins.
-var notStopped = `coalesce((SELECT n.status FROM tenants n WHERE n.id = t.tenant_id), 'active') = 'active'
-		AND (SELECT count(*) FROM freezes f WHERE ` + freeze.On("t.account_id", "t.tenant_id", "$2") + `) = 0`
+// its tenant stops it at $2. The other conditions are in submitSQL.
+var notStopped = `NOT ` + freeze.Stops("t.account_id", "t.tenant_id", "$2")
 
 // frozenWait puts a frozen pending transfer off. It counts as no question.
 func frozenWait(st *claimed) postponement {
