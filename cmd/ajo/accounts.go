@@ -102,7 +102,7 @@ money is available at once. "ajo customers tier" releases what a higher tier all
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
 					h, err := account.ReleaseHoldByHand(ctx, tools.Pool, tools.Now(), id, by)
-					return done(h, "The hold of NGN %s is released.", h.Amount), err
+					return committed(done(h, "The hold of NGN %s is released.", h.Amount), err)
 				},
 			}, err
 		}),

@@ -57,15 +57,17 @@ func planFreeze(ctx context.Context, tools *app.Tools, n freeze.New, until, will
 	}
 	return plan{will: will + " " + ends, do: func(by audit.By) (result, error) {
 		f, err := tools.Freezes.Begin(ctx, n, by)
-		if err != nil && !errors.Is(err, freeze.ErrOpen) {
-			return result{}, err
-		}
-		r := result{value: f, text: fmt.Sprintf("Freeze %s stands. To end it: ajo freeze lift %s", f.ID, f.ID)}
-		if err != nil {
-			r.note = title(err.Error()) + "."
-		}
-		return r, nil
+		return committed(done(f, "Freeze %s stands. To end it: ajo freeze lift %s", f.ID, f.ID), err)
 	}}, nil
+}
+
+// committed is the result of a change that was committed, also if what follows the commit has
+// failed ([freeze.ErrOpen], [freeze.ErrNotResumed]): its note says so then. Other errors stay.
+func committed(r result, err error) (result, error) {
+	if errors.Is(err, freeze.ErrOpen) || errors.Is(err, freeze.ErrNotResumed) {
+		r.note, err = title(err.Error())+".", nil
+	}
+	return r, err
 }
 
 func (t *tool) newFreezeAccountCmd() *cobra.Command {
@@ -203,7 +205,7 @@ func (t *tool) newFreezeLiftCmd() *cobra.Command {
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
 					f, err := tools.Freezes.Lift(ctx, id, by)
-					return done(f, "The freeze is lifted."), err
+					return committed(done(f, "The freeze is lifted."), err)
 				},
 			}, nil
 		}),

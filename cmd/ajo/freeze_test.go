@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"net/url"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"ajo/internal/freeze"
 	"ajo/internal/limit"
 	"ajo/internal/tenant"
+	"ajo/internal/testenv"
 	"ajo/internal/work"
 )
 
@@ -118,4 +120,57 @@ func TestCommandsGoByPostgresClock(t *testing.T) {
 	}
 	out, _, _ := o.run("status") // it also complains of what this test has not, such as a worker
 	require.Regexp(t, `to deliver +overdue for 3\dm`, out)
+}
+
+// What has been committed is reported as done, also if what follows the commit fails: an operator
+// who reads an error alone freezes a second time, or believes that a freeze still stands.
+func TestFailuresAfterTheCommit(t *testing.T) {
+	o := setup(t)
+	o.transfer("pending")
+	hold := o.holdOfLimit()
+	f := decode[freeze.Freeze](o, "freeze", "account", o.account.String(), "--yes", "--reason", "a theft")
+	o.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, o.tenant)
+	o.Exec(`CREATE FUNCTION not_now() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$`)
+	o.Exec(`CREATE TRIGGER not_now BEFORE UPDATE ON work FOR EACH ROW EXECUTE FUNCTION not_now()`)
+	for said, args := range map[string][]string{
+		"The freeze is lifted.": {"freeze", "lift", f.ID.String()},
+		"is active.":            {"tenant", "activate", o.tenant.String()},
+		"released":              {"accounts", "release", hold.String()},
+	} {
+		out, note, err := o.run(append(args, "--yes", "--reason", "it is over")...)
+		require.NoError(t, err, args)
+		require.Contains(t, out, said)
+		require.Contains(t, note, "It is done, but payouts that may go on now were not made due: they go on by themselves within half an hour")
+		require.Contains(t, note, "not now")
+	}
+	require.Equal(t, "none\n", o.good("freeze", "list", "--status", "standing"))
+	require.Zero(t, testenv.Value[int](o.Env, `SELECT count(*) FROM holds WHERE status = 'open'`))
+
+	writer, err := o.Pool.Begin(o.ctx)
+	require.NoError(t, err)
+	defer func() { _ = writer.Rollback(context.WithoutCancel(o.ctx)) }()
+	_, err = writer.Exec(o.ctx, `UPDATE transfers SET updated_at = updated_at WHERE false`)
+	require.NoError(t, err)
+	for said, c := range map[string]struct {
+		args []string
+		sql  string
+	}{
+		"To end it: ajo freeze lift ": {[]string{"freeze", "payouts"}, `SELECT count(*) FROM freezes WHERE lifted_at IS NULL`},
+		"is suspended.":               {[]string{"tenant", "suspend", o.tenant.String()}, `SELECT count(*) FROM tenants WHERE status = 'suspended'`},
+	} {
+		whole := o.ctx
+		ctx, cancel := context.WithCancel(whole)
+		o.ctx = ctx
+		go func() {
+			for testenv.Value[int](o.Env, c.sql) == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			cancel()
+		}()
+		out, note, err := o.run(append(c.args, "--yes", "--reason", "a theft")...)
+		o.ctx = whole
+		require.NoError(t, err, c.args)
+		require.Contains(t, out, said)
+		require.Contains(t, note, "payouts that they are submitting may still leave")
+	}
 }

@@ -163,14 +163,21 @@ func (s tenantSwitch) plan(ctx context.Context, tools *app.Tools, r tenant.Recor
 		will: fmt.Sprintf(s.will, nameAndStatus(r)), enqueues: s.tasks,
 		do: func(by audit.By) (result, error) {
 			did, err := s.do(ctx, r.ID, by)
+			left, err := committed(result{}, err)
 			if err != nil {
 				return result{}, err
 			}
-			r, err := tools.Tenants.Find(ctx, r.ID.String())
-			if err != nil || !did { // somebody else was quicker
-				return already(r), err
+			after, err := tools.Tenants.Find(ctx, r.ID.String())
+			if err != nil && left.note != "" { // what has failed may fail this reading too
+				after, err = r, nil
+				after.Status = s.state
 			}
-			return done(changed{true, r}, "Tenant %s is %s.", name, s.state), nil
+			out := already(after) // somebody else was quicker
+			if did {
+				out = done(changed{true, after}, "Tenant %s is %s.", name, s.state)
+			}
+			out.note = left.note
+			return out, err
 		},
 	}, nil
 }

@@ -109,7 +109,8 @@ func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, by *a
 }
 
 // ReleaseHoldByHand ends any tenant's hold, also one of a limit, which the tenant cannot release.
-// For operators. ledger.ErrHoldNotFound, ledger.ErrHoldEnded.
+// For operators. ledger.ErrHoldNotFound, ledger.ErrHoldEnded; freeze.ErrNotResumed, with the hold,
+// if it is released, and the payouts that wait for the money were not made due.
 func ReleaseHoldByHand(ctx context.Context, pool *pg.Pool, now time.Time, id uuid.UUID, by audit.By) (h ledger.Hold, err error) {
 	err = pg.InTx(ctx, pool, func(tx pg.Tx) error {
 		if h, err = ledger.ReleaseAnyHold(ctx, tx, now, id); err != nil {

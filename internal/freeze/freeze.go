@@ -91,7 +91,7 @@ type Service struct {
 
 // Begin freezes. Once it has returned without an error, nothing of the subject is submitted that
 // had not been, anywhere, and no money of a frozen account is moved to another one. [ErrOpen] says
-// that the freeze stands, and that a transaction from before it has not ended. [ErrUntil].
+// that the freeze stands, and that transactions from before it were not seen to end. [ErrUntil].
 func (s *Service) Begin(ctx context.Context, n New, by audit.By) (f Freeze, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
@@ -141,7 +141,8 @@ func (f *Freeze) Target() string {
 	return string(f.Scope) + ":" + f.Subject.String()
 }
 
-// Lift ends a freeze. What waits for nothing else goes on at once. [ErrNotFound], [ErrEnded].
+// Lift ends a freeze. What waits for nothing else goes on at once ([ErrNotResumed]: later).
+// [ErrNotFound], [ErrEnded].
 func (s *Service) Lift(ctx context.Context, id uuid.UUID, by audit.By) (f Freeze, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()

@@ -205,3 +205,34 @@ func TestAFreezeWaitsForWritersAlone(t *testing.T) {
 	require.NoError(t, writer.Rollback(b.ctx))
 	require.NoError(t, <-done)
 }
+
+// Whatever goes wrong after the commit of a freeze, its error says that the freeze stands.
+func TestAFreezeStandsWhoeverGoes(t *testing.T) {
+	b := setup(t)
+	tenant := b.Tenant()
+	for name, n := range map[string]freeze.New{"tenant": {Scope: freeze.Tenant, Subject: tenant}, "account": {Scope: freeze.Account, Subject: b.Account(tenant, "a")}} {
+		writer, err := b.Pool.Begin(b.ctx)
+		require.NoError(t, err)
+		_, err = writer.Exec(b.ctx, `UPDATE transfers SET updated_at = updated_at WHERE false`)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(b.ctx)
+		type began struct {
+			f   freeze.Freeze
+			err error
+		}
+		done := make(chan began, 1)
+		go func() {
+			f, err := b.svc.Begin(ctx, n, by)
+			done <- began{f, err}
+		}()
+		testenv.Eventually(t, time.Minute, "the freeze", func() bool {
+			return testenv.Value[int](b.Env, `SELECT count(*) FROM freezes WHERE scope = $1`, string(n.Scope)) == 1
+		})
+		cancel()
+		got := <-done
+		require.NoError(t, writer.Rollback(b.ctx))
+		require.ErrorIs(t, got.err, freeze.ErrOpen, name)
+		require.ErrorIs(t, got.err, context.Canceled, name)
+		require.Equal(t, n.Subject, got.f.Subject, name)
+	}
+}

@@ -2,6 +2,7 @@ package freeze
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -35,9 +36,14 @@ const (
 	awaitPoll = 5 * time.Millisecond
 )
 
-// ErrOpen says that a freeze stands, but that the end of a transaction from before it was not
-// seen.
-var ErrOpen = errs.New(errs.Conflict, "it stands, but a transaction that was open before it has not ended: payouts that it is submitting may still leave")
+// What may be left to do once a change has been committed. Neither says that it was not made.
+var (
+	// ErrOpen says that a freeze stands, but that the transactions from before it were not seen to
+	// end.
+	ErrOpen = errs.New(errs.Conflict, "it stands, but the transactions that were open before it were not seen to end: payouts that they are submitting may still leave")
+	// ErrNotResumed says that what stopped payouts has ended, but that these were not made due.
+	ErrNotResumed = errs.New(errs.Conflict, "it is done, but payouts that may go on now were not made due: they go on by themselves within half an hour")
+)
 
 // writersSQL names the transactions that have written transfers and not ended. A statement takes
 // its table's lock before it looks at the rows, and its transaction keeps it.
@@ -48,11 +54,14 @@ const writersSQL = `
 
 // AwaitSubmissions returns when every transaction that was writing transfers at its call has
 // ended. Those that come later see what was committed before the call, so it holds up nobody and
-// takes no lock. [ErrOpen].
+// takes no lock. Any error is [ErrOpen] too.
 func AwaitSubmissions(ctx context.Context, pool *pg.Pool) error {
 	open, err := pg.Collect(ctx, pool, pgx.RowTo[string], writersSQL)
-	if err != nil || len(open) == 0 {
-		return err
+	if err != nil {
+		return errors.Join(ErrOpen, err)
+	}
+	if len(open) == 0 {
+		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, awaitFor, ErrOpen)
 	defer cancel()
@@ -61,12 +70,15 @@ func AwaitSubmissions(ctx context.Context, pool *pg.Pool) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			if err := context.Cause(ctx); !errors.Is(err, ErrOpen) {
+				return errors.Join(ErrOpen, err)
+			}
+			return ErrOpen
 		case <-tick.C:
 		}
 		now, err := pg.Collect(ctx, pool, pgx.RowTo[string], writersSQL)
 		if err != nil {
-			return err
+			return errors.Join(ErrOpen, err)
 		}
 		if open = slices.DeleteFunc(open, func(tx string) bool { return !slices.Contains(now, tx) }); len(open) == 0 {
 			return nil
@@ -79,13 +91,13 @@ const resumeSlice = 1000
 
 // Resume makes the pending transfers of a subject that is not frozen any more due at once. It comes
 // after the commit that ends the freeze: one that is being put off at this very moment either sees
-// that commit (package transfer), or is due after it.
+// that commit (package transfer), or is due after it. Any error is [ErrNotResumed] too.
 func Resume(ctx context.Context, pool *pg.Pool, now time.Time, scope Scope, subject uuid.UUID) error {
 	ids, err := pg.Collect(ctx, pool, pgx.RowTo[uuid.UUID], `
 		SELECT id FROM transfers WHERE waiting AND CASE $1 WHEN 'account' THEN account_id = $2 WHEN 'tenant' THEN tenant_id = $2 ELSE true END ORDER BY id`,
 		string(scope), subject)
 	if err != nil {
-		return err
+		return errors.Join(ErrNotResumed, err)
 	}
 	for some := range slices.Chunk(ids, resumeSlice) {
 		err := pg.InTx(ctx, pool, func(tx pg.Tx) error {
@@ -93,7 +105,7 @@ func Resume(ctx context.Context, pool *pg.Pool, now time.Time, scope Scope, subj
 			return err
 		})
 		if err != nil {
-			return err
+			return errors.Join(ErrNotResumed, err)
 		}
 	}
 	return nil

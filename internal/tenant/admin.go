@@ -121,8 +121,8 @@ func (s *Service) Suspend(ctx context.Context, id uuid.UUID, by audit.By) (bool,
 
 // Activate ends a suspension, or opens a closed tenant again, which has no key and no open account
 // then. The tenant's key works again; it must log in anew. Its pending
-// settlements go on. It answers false, and records nothing, when the tenant is active already. For
-// operators; [ErrNotFound].
+// settlements go on (freeze.ErrNotResumed: later). It answers false, and records nothing, when the
+// tenant is active already. For operators; [ErrNotFound].
 func (s *Service) Activate(ctx context.Context, id uuid.UUID, by audit.By) (bool, error) {
 	changed, err := s.setStatus(ctx, id, Active, "tenant.activate", by)
 	if err != nil || !changed {
