@@ -110,3 +110,34 @@ func TestDormantAccounts(t *testing.T) {
 	_, _, err := o.run("accounts", "dormant", "--months", "0")
 	require.EqualError(t, err, "--months is 1 or more")
 }
+
+// A close that is refused after it has begun says what it has done, as does the next one; the audit
+// log has it too. Who activates the tenant then reads that it has no account.
+func TestCloseThatStopsHalfWay(t *testing.T) {
+	o := setup(t)
+	id := o.tenant.String()
+	o.Account(o.tenant, "customer-2")
+	o.Exec(`CREATE FUNCTION late_payment() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE ledger_balances SET total_credits = total_credits + 1 WHERE account_id = NEW.id; RETURN NULL; END $$`)
+	o.Exec(`CREATE TRIGGER late_payment AFTER UPDATE ON accounts FOR EACH ROW WHEN (NEW.status = 'expired' AND NEW.account_ref = 'customer-1') EXECUTE FUNCTION late_payment()`)
+	closing := func(reason string) string {
+		_, _, err := o.run("tenant", "close", id, "--yes", "--reason", reason)
+		require.Error(t, err)
+		return err.Error()
+	}
+	const state = ". The tenant is suspended and has no open account: accounts that have ended do not open again"
+	refusal := "the tenant is not empty; accounts with money: 1" + state
+	require.Equal(t, refusal, closing("the contract has ended"))
+	o.lastAudit("tenant.begin-close", "tenant:"+id, "the contract has ended")
+	require.JSONEq(t, `{"Name": "Test tenant", "From": "active", "To": "suspended", "Accounts": 2}`, string(o.audited()[0].Detail))
+	require.Contains(t, o.good("freeze", "list", "--status", "standing"), "the contract has ended", "why its payouts are stopped")
+	n := len(o.audited())
+	require.Equal(t, refusal, closing("again"))
+	require.Len(t, o.audited(), n, "the second one changed nothing")
+	_, said, err := o.run("tenant", "activate", id, "--reason", "they stay")
+	require.ErrorIs(t, err, errUnasked)
+	require.Contains(t, said, "must log in again. It has no open account.")
+	o.Account(o.tenant, "customer-3")
+	_, said, _ = o.run("tenant", "activate", id, "--reason", "they stay")
+	require.NotContains(t, said, "no open account")
+	require.Equal(t, "the tenant is not empty; accounts with money: 1. The tenant is suspended; accounts that are still open: 1", closing("again"))
+}

@@ -183,7 +183,7 @@ const suspendedSQL = `
 		SELECT '00000000-0000-0000-0000-000000000000'::uuid, 'suspension', t.id, t.id, true, coalesce(l.reason, ''), coalesce(l.actor, ''), coalesce(l.at, t.updated_at),
 			NULL::timestamptz, NULL::timestamptz
 		FROM tenants t LEFT JOIN LATERAL (
-			SELECT reason, actor, at FROM audit_log WHERE tenant_id = t.id AND action IN ('tenant.suspend', 'tenant.close') ORDER BY id DESC LIMIT 1) l ON true
+			SELECT reason, actor, at FROM audit_log WHERE tenant_id = t.id AND action IN ('tenant.suspend', 'tenant.begin-close', 'tenant.close') ORDER BY id DESC LIMIT 1) l ON true
 		WHERE t.status = 'suspended' ORDER BY 8 DESC LIMIT $1`
 
 // List returns a page of freezes, newest first, of one status or, if it is empty, of all. Before

@@ -136,10 +136,7 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 		if changed = t.status != to; !changed {
 			return nil
 		}
-		if _, err := tx.Exec(ctx, `UPDATE tenants SET status = $2, updated_at = $3 WHERE id = $1`, id, to, now); err != nil {
-			return err
-		}
-		if _, err := deleteSessions(ctx, tx, now, id, uuid.Nil, secret.Redacted{}); err != nil {
+		if err := enter(ctx, tx, now, id, to); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry(action, target(id), struct{ Name, From, To string }{t.name, t.status, to}).Of(id))
@@ -148,6 +145,15 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 }
 
 // EndSessions ends all sessions of the tenant, its login links and its reset codes, and answers
+// enter sets the status of a tenant, and ends its sessions.
+func enter(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, status string) error {
+	if _, err := tx.Exec(ctx, `UPDATE tenants SET status = $2, updated_at = $3 WHERE id = $1`, id, status, now); err != nil {
+		return err
+	}
+	_, err := deleteSessions(ctx, tx, now, id, uuid.Nil, secret.Redacted{})
+	return err
+}
+
 // how many sessions there were; with an e-mail only those of that member. Who had them must log in
 // again. For operators; [ErrNotFound], [ErrMemberNotFound].
 func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, email string, by audit.By) (ended int64, err error) {

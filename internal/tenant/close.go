@@ -10,6 +10,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
+	"ajo/internal/freeze"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
 	"ajo/ledger"
@@ -46,19 +47,44 @@ func (s *Service) empty(ctx context.Context, q pg.Querier, id uuid.UUID) error {
 	return errs.New(errs.Unprocessable, "the tenant is not empty; "+strings.Join(open, ", "))
 }
 
-// BeginClose suspends a tenant that is to be closed. It answers whether the tenant is closed
-// already, and refuses one that has money or money under way. For operators; [ErrNotFound].
+// BeginClose suspends a tenant that is to be closed, and records that its accounts are to end,
+// which nobody can take back. It answers whether the tenant is closed already, and refuses one that
+// has money or money under way. For operators; [ErrNotFound], and freeze.ErrOpen as of
+// [Service.Suspend].
 func (s *Service) BeginClose(ctx context.Context, id uuid.UUID, by audit.By) (closed bool, err error) {
-	err = s.locking(ctx, id, func(tx pg.Tx, _ time.Time, t locked) error {
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
 		if closed = t.status == Closed; closed {
 			return nil
 		}
-		return s.empty(ctx, tx, id)
+		if err := s.empty(ctx, tx, id); err != nil {
+			return err
+		}
+		accounts, err := openAccounts(ctx, tx, id)
+		if err != nil || t.status == Suspended && accounts == 0 { // a call before this one has recorded it
+			return err
+		}
+		if err := enter(ctx, tx, now, id, Suspended); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, now, by.Entry("tenant.begin-close", target(id), struct {
+			Name, From, To string
+			Accounts       int64 // that end
+		}{t.name, t.status, Suspended, accounts}).Of(id))
 	})
-	if err == nil && !closed {
-		_, err = s.Suspend(ctx, id, by)
+	if err != nil || closed {
+		return closed, err
 	}
-	return closed, err
+	return false, freeze.AwaitSubmissions(ctx, s.Pool)
+}
+
+// OpenAccounts is how many accounts of a tenant are active. For operators.
+func (s *Service) OpenAccounts(ctx context.Context, id uuid.UUID) (int64, error) {
+	return openAccounts(ctx, s.Pool, id)
+}
+
+func openAccounts(ctx context.Context, q pg.Querier, id uuid.UUID) (n int64, err error) {
+	err = q.QueryRow(ctx, `SELECT count(*) FROM accounts WHERE tenant_id = $1 AND status = 'active'`, id).Scan(&n)
+	return n, err
 }
 
 // FinishClose closes a suspended tenant whose accounts are all closed at the bank, and returns how

@@ -18,7 +18,7 @@ const acts = {
   'beneficiary.save': 'Beneficiary saved', 'beneficiary.rename': 'Beneficiary renamed', 'beneficiary.exempt': 'Beneficiary’s exemption changed', 'beneficiary.remove': 'Beneficiary removed', 'deliveries.replay': 'Delivery sent again',
   'account.open': 'Account opened', 'account.change': 'Account’s events, policy or split changed', 'kyc.submit': 'NIN submitted', 'kyc.approve': 'KYC approved', 'kyc.reject': 'KYC rejected', 'customers.approve': 'KYC approved by an operator', 'customers.reject': 'KYC rejected by an operator',
   'customers.activate': 'Customer activated', 'customers.suspend': 'Customer suspended', 'tenant.kyc': 'Business verified',
-  'tenant.activate': 'Organisation activated', 'tenant.suspend': 'Organisation suspended', 'tenant.end-sessions': 'Sessions ended by an operator', 'tenant.close': 'Organisation closed',
+  'tenant.activate': 'Organisation activated', 'tenant.suspend': 'Organisation suspended', 'tenant.end-sessions': 'Sessions ended by an operator', 'tenant.begin-close': 'Organisation suspended, to be closed', 'tenant.close': 'Organisation closed',
   'tenant.login-link': 'Login link made by an operator', 'tenant.rotate-secret': 'Signing secret changed by an operator', 'tenant.operator': 'Right to decide KYC changed',
   'freeze.tenant': 'Payouts stopped', 'freeze.account': 'Payouts of an account stopped', 'freeze.lift': 'Stopped payouts go on',
   'customers.tier': 'KYC tier set by an operator', 'accounts.close': 'Account closed by an operator', 'deliveries.resend': 'Event sent once more', 'deliveries.replay_since': 'Dead letters sent again',
