@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -54,10 +55,10 @@ func (t *tool) newCustomersReviewCmd() *cobra.Command {
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]customer.Record, page.Info, error) {
 			return tools.Customers.Reviews(ctx, r)
 		},
-		row: func(c customer.Record) []field {
+		rowAt: func(c customer.Record, now time.Time) []field {
 			return []field{
 				{"CUSTOMER", c.ID.String()},
-				{"AGE", age(c.UpdatedAt)},
+				{"AGE", age(now, c.UpdatedAt)},
 				{"TENANT", c.TenantName},
 				{"REFERENCE", c.ExternalRef},
 				{"NAME", c.Name},

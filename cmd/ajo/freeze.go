@@ -139,7 +139,6 @@ func (t *tool) newFreezePayoutsCmd() *cobra.Command {
 
 func (t *tool) newFreezeListCmd() *cobra.Command {
 	var status string
-	var now time.Time
 	return newListCmd(t, listing[freeze.Freeze]{
 		command: command{
 			short: "List freezes, newest first, and suspended tenants",
@@ -149,7 +148,6 @@ lets them go on.`,
 			flags:   func(cmd *cobra.Command) { addChoice(cmd, &status, "status", freeze.Standing, freeze.Ended) },
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]freeze.Freeze, page.Info, error) {
-			now = tools.Now()
 			return tools.Freezes.List(ctx, freeze.Status(status), r)
 		},
 		note: func(list []freeze.Freeze) string {
@@ -158,7 +156,7 @@ lets them go on.`,
 			}
 			return fmt.Sprintf("%d suspended tenants are listed, and more may be: ajo tenant list --status suspended", freeze.MaxSuspended)
 		},
-		row: func(f freeze.Freeze) []field {
+		rowAt: func(f freeze.Freeze, now time.Time) []field {
 			stops := f.Target()
 			if f.Requests {
 				stops += ", requests too"
@@ -173,7 +171,7 @@ lets them go on.`,
 			}
 			return []field{
 				{"FREEZE", id},
-				{"AGE", age(f.CreatedAt)},
+				{"AGE", age(now, f.CreatedAt)},
 				{"STATUS", string(state)},
 				{"STOPS", stops},
 				{"UNTIL", stamp(f.Until)},

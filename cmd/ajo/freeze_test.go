@@ -118,6 +118,7 @@ func TestCommandsGoByPostgresClock(t *testing.T) {
 		require.Regexp(t, `\b3\dm\b`, out, "overdue")
 		require.LessOrEqual(t, strings.Count(out, stamp(&until)), 1, "due, and not leased any more: %s", out)
 	}
+	o.agesGoByPostgresClock()
 	out, _, _ := o.run("status") // it also complains of what this test has not, such as a worker
 	require.Regexp(t, `to deliver +overdue for 3\dm`, out)
 }
@@ -173,4 +174,52 @@ func TestFailuresAfterTheCommit(t *testing.T) {
 		require.Contains(t, out, said)
 		require.Contains(t, note, "payouts that they are submitting may still leave")
 	}
+}
+
+// agesGoByPostgresClock checks the lists with an age: what has lasted for 30 minutes by Postgres'
+// clock is half an hour ahead of this machine's.
+func (o *ops) agesGoByPostgresClock() {
+	o.T.Helper()
+	since := time.Now().Add(30 * time.Minute)
+	o.held("no clear answer in time")
+	o.recalled()
+	o.holdOfLimit()
+	o.transfer("pending")
+	o.customerIn("pending_review")
+	o.operator("chidi")
+	o.Exec(`INSERT INTO reconcile_items (id, kind, ref, exception, found_at, due_at)
+		VALUES (gen_random_uuid(), 'payment', 'T-1', '{"kind": "differs", "detail": "amount"}', $1, $1)`, since)
+	for _, sql := range []string{
+		`UPDATE inbound_events SET processed_at = $1`, `UPDATE ledger_entries SET created_at = $1`, `UPDATE recalls SET opened_at = $1`, `UPDATE holds SET created_at = $1`,
+		`UPDATE transfers SET created_at = $1`, `UPDATE customers SET updated_at = $1`, `UPDATE operators SET created_at = $1`, `UPDATE freezes SET created_at = $1`,
+	} {
+		o.ExecUnguarded(sql, since)
+	}
+	for _, args := range [][]string{
+		{"review", "list"},
+		{"recalls", "list"},
+		{"accounts", "holds"},
+		{"accounts", "holds", "--summary"},
+		{"transfers", "list"},
+		{"customers", "review"},
+		{"operator", "list"},
+		{"freeze", "list"},
+		{"reconcile", "open"},
+	} {
+		require.Regexp(o.T, `\b3\dm\b`, o.good(args...), args)
+	}
+	o.Exec(`UPDATE tenants SET webhook_secret = '\x00', webhook_secret_previous = '\x00', webhook_secret_previous_until = $1`, time.Now().Add(30*time.Minute))
+	_, said, err := o.run("tenant", "rotate-secret", o.tenant.String(), "--reason", "a leak")
+	require.ErrorIs(o.T, err, errUnasked)
+	require.NotContains(o.T, said, "stops now", "it has stopped already")
+}
+
+// How long a recall has been open is said of those that are.
+func TestEndedRecallsHaveNoAge(t *testing.T) {
+	o := setup(t)
+	id := o.recalled()
+	o.Exec(`UPDATE recalls SET opened_at = now() - interval '30 minutes'`)
+	require.Regexp(t, `\b3\dm\b`, o.good("recalls", "list"))
+	o.good("recalls", "keep", id.String(), "--yes", "--reason", "the money is there")
+	require.NotRegexp(t, `\b3\dm\b`, o.good("recalls", "list"))
 }

@@ -48,10 +48,10 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 			}
 			return ledger.ListHolds(ctx, tools.Pool, tools.Now(), f, r)
 		},
-		row: func(h ledger.AnyHold) []field {
+		rowAt: func(h ledger.AnyHold, now time.Time) []field {
 			return []field{
 				{"HOLD", h.ID.String()},
-				{"AGE", age(h.CreatedAt)},
+				{"AGE", age(now, h.CreatedAt)},
 				{"TENANT", cut(h.TenantName, 30)},
 				{"REF", h.AccountRef},
 				{"AMOUNT", h.Amount.String()},
@@ -67,7 +67,8 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 			if err != nil {
 				return all, err
 			}
-			all.Items, err = ledger.SumHolds(ctx, tools.Pool, tools.Now(), f)
+			all.at = tools.Now()
+			all.Items, err = ledger.SumHolds(ctx, tools.Pool, all.at, f)
 			for _, s := range all.Items {
 				all.Count, all.Total = all.Count+s.Count, all.Total.Add(s.Amount)
 			}
@@ -82,13 +83,14 @@ type heldInAll struct {
 	Items []ledger.HoldSum `json:"items"`
 	Count int64            `json:"count"`
 	Total money.Amount     `json:"total"`
+	at    time.Time
 }
 
 func printHoldSums(w io.Writer, all heldInAll) error {
 	return printTable(w, append(all.Items, ledger.HoldSum{TenantName: "all", Count: all.Count, Amount: all.Total}), func(s ledger.HoldSum) []field {
 		oldest := ""
 		if !s.Oldest.IsZero() {
-			oldest = age(s.Oldest)
+			oldest = age(all.at, s.Oldest)
 		}
 		return []field{
 			{"TENANT", cut(s.TenantName, 30)},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -61,11 +62,11 @@ func (t *tool) newOperatorListCmd() *cobra.Command {
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]operator.Operator, page.Info, error) {
 			return tools.Operators.List(ctx, r)
 		},
-		row: func(o operator.Operator) []field {
+		rowAt: func(o operator.Operator, now time.Time) []field {
 			return []field{
 				{"NAME", o.Name},
 				{"ROLE", string(o.Role)},
-				{"AGE", age(o.CreatedAt)},
+				{"AGE", age(now, o.CreatedAt)},
 				{"SET UP", stamp(o.SetUpAt)},
 				{"SESSIONS", fmt.Sprint(o.Sessions)},
 				{"REMOVED", stamp(o.RemovedAt)},

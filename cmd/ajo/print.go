@@ -107,8 +107,8 @@ func stamp(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// age is how long ago t was, in the two largest units.
-func age(t time.Time) string { return lasting(time.Since(t)) }
+// age is how long before now t was, in the two largest units.
+func age(now, t time.Time) string { return lasting(now.Sub(t)) }
 
 // lasting is a duration in its two largest units.
 func lasting(d time.Duration) string {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -36,10 +37,14 @@ func (t *tool) newRecallsListCmd() *cobra.Command {
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]payment.RecallRecord, page.Info, error) {
 			return tools.Payments.Recalls(ctx, payment.RecallStatus(status), r)
 		},
-		row: func(v payment.RecallRecord) []field {
+		rowAt: func(v payment.RecallRecord, now time.Time) []field {
+			since := ""
+			if v.ClosedAt == nil {
+				since = age(now, v.OpenedAt)
+			}
 			return []field{
 				{"EVENT", v.EventID.String()},
-				{"OPEN SINCE", age(v.OpenedAt)},
+				{"OPEN SINCE", since},
 				{"STATUS", string(v.Status)},
 				{"SOURCE", string(v.Source)},
 				{"TENANT", v.TenantName},

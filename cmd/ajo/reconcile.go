@@ -142,7 +142,7 @@ books.`,
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]reconcile.OpenItem, page.Info, error) {
 			return tools.Reconciler.OpenItems(ctx, r)
 		},
-		row: func(v reconcile.OpenItem) []field {
+		rowAt: func(v reconcile.OpenItem, now time.Time) []field {
 			what := "the bank has it under way"
 			switch {
 			case v.Exception != nil:
@@ -153,7 +153,7 @@ books.`,
 			return []field{
 				{"KIND", v.Kind},
 				{"TRANSACTION", v.Ref},
-				{"AGE", age(v.FoundAt)},
+				{"AGE", age(now, v.FoundAt)},
 				{"IN THE WALLET", v.Effect.String()},
 				{"NEXT", stamp(&v.NextAt)},
 				{"DISMISSED", stamp(v.DismissedAt)},

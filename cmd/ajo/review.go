@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -33,10 +34,10 @@ func (t *tool) newReviewListCmd() *cobra.Command {
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]payment.Review, page.Info, error) {
 			return tools.Payments.Reviews(ctx, r)
 		},
-		row: func(v payment.Review) []field {
+		rowAt: func(v payment.Review, now time.Time) []field {
 			return []field{
 				{"EVENT", v.EventID.String()},
-				{"AGE", age(v.PostedAt)},
+				{"AGE", age(now, v.PostedAt)},
 				{"TENANT", v.TenantName},
 				{"ACCOUNT", v.AccountRef},
 				{"AMOUNT", v.Amount.String()},

@@ -331,7 +331,7 @@ the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTION_KEYS.`,
 			return plan{}, err
 		}
 		return plan{
-			will: fmt.Sprintf("Give tenant %s a new webhook signing secret. %s", nameAndStatus(r), rotationEffect(r)),
+			will: fmt.Sprintf("Give tenant %s a new webhook signing secret. %s", nameAndStatus(r), rotationEffect(r, tools.Now())),
 			do: func(by audit.By) (result, error) {
 				until, err := tools.RotateSecret(ctx, r.ID, by)
 				if err != nil {
@@ -348,11 +348,11 @@ the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTION_KEYS.`,
 }
 
 // rotationEffect says what happens to the secrets that the tenant has.
-func rotationEffect(r tenant.Record) string {
+func rotationEffect(r tenant.Record, now time.Time) string {
 	switch {
 	case !r.WebhookSecret:
 		return "It has none yet; its deliveries are signed from now on."
-	case r.WebhookSecretPreviousUntil != nil && r.WebhookSecretPreviousUntil.After(time.Now()):
+	case r.WebhookSecretPreviousUntil != nil && r.WebhookSecretPreviousUntil.After(now):
 		return "The present one signs beside it for 24 hours; the one before that, which was to sign until " +
 			stamp(r.WebhookSecretPreviousUntil) + ", stops now."
 	}

@@ -600,5 +600,6 @@ func TestAge(t *testing.T) {
 	} {
 		require.Equal(t, want, lasting(d))
 	}
-	require.Equal(t, "1h1m", age(time.Now().Add(-61*time.Minute-time.Second)))
+	now := time.Unix(1_800_000_000, 0)
+	require.Equal(t, "1h1m", age(now, now.Add(-61*time.Minute-time.Second)))
 }

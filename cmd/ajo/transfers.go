@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -44,10 +45,10 @@ func (t *tool) newTransfersListCmd() *cobra.Command {
 			}
 			return tools.Transfers.Records(ctx, transfer.RecordFilter{TenantID: owner, Status: transfer.Status(status), Differing: differing}, r)
 		},
-		row: func(x transfer.Record) []field {
+		rowAt: func(x transfer.Record, now time.Time) []field {
 			return []field{
 				{"TRANSFER", x.MerchantTxRef},
-				{"AGE", age(x.CreatedAt)},
+				{"AGE", age(now, x.CreatedAt)},
 				{"STATUS", string(x.Status)},
 				{"AMOUNT", whatLeft(x)},
 				{"TENANT", x.TenantName},
