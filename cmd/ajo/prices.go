@@ -90,7 +90,8 @@ func (t *tool) newPricesSetCmd() *cobra.Command {
 			long: `Sets a price from a given day on: in the price list, which applies to all tenants, or for one tenant, which overrides the list. The fee is
 the percentage plus the flat amount, at least the minimum and at most the cap; what you leave out is 0, or no cap. It is debited with each
 payment (on its gross amount) or settlement (on its amount) that is posted or accepted from then on, as an entry of the kind platform_fee.
-What was posted or accepted before does not change. --as-listed ends a tenant's own price, so that the list applies again. --on vat sets the
+What was posted or accepted before does not change, and no price is taken back: one that starts on a coming day holds from its first second
+until another takes over, a minute after that is set at the earliest. --as-listed ends a tenant's own price, so that the list applies again. --on vat sets the
 VAT on the platform's fees, for all tenants. A price starts in a minute at the earliest.`,
 			example: `  ajo prices set --on payment --percent 0.5 --minimum 5 --cap 1000 --from 2026-12-01 --reason "price list 7"` + "\n" +
 				`  ajo prices set --on payout --flat 10 --tenant ops@shop.example --reason "contract 12"` + "\n" +
@@ -132,22 +133,50 @@ VAT on the platform's fees, for all tenants. A price starts in a minute at the e
 			if err := p.Check(); err != nil {
 				return plan{}, err
 			}
-			when := cmp.Or(stamp(&p.ValidFrom), "a minute from now")
-			what := fmt.Sprintf("%s on each %s of %s", priceText(p), on, of)
-			if p.On == fee.OnVAT {
-				what = priceText(p) + " of VAT on the platform's fees"
+			set, err := tools.Prices.List(ctx, p.TenantID)
+			if err != nil {
+				return plan{}, err
 			}
-			will := fmt.Sprintf("Charge %s, from %s on.", what, when)
-			if p.AsListed {
-				what = fmt.Sprintf("the list price for each %s of %s", on, of)
-				will = fmt.Sprintf("Charge %s, from %s on: the tenant's own price ends.", what, when)
-			}
+			will, what := priceSentence(p, of, nextPrice(set, p, cmp.Or(p.ValidFrom, tools.Now().Add(fee.Lead))))
 			return plan{will: will, do: func(by audit.By) (result, error) {
 				set, err := tools.Prices.Set(ctx, p, by)
 				return done(set, "From %s on: %s.", set.ValidFrom.UTC().Format(time.RFC3339), what), err
 			}}, nil
 		},
 	})
+}
+
+// priceSentence says what setting a price of the named tenants does, and what is charged then; next
+// is when another price takes over.
+func priceSentence(p fee.Price, of string, next time.Time) (will, what string) {
+	when := cmp.Or(stamp(&p.ValidFrom), "a minute from now")
+	what = fmt.Sprintf("%s on each %s of %s", priceText(p), p.On, of)
+	if p.On == fee.OnVAT {
+		what = priceText(p) + " of VAT on the platform's fees"
+	}
+	will = fmt.Sprintf("Charge %s, from %s on.", what, when)
+	if p.AsListed {
+		what = fmt.Sprintf("the list price for each %s of %s", p.On, of)
+		will = fmt.Sprintf("Charge %s, from %s on: the tenant's own price ends.", what, when)
+	}
+	if !next.IsZero() {
+		will += " The one that starts at " + stamp(&next) + " takes over then."
+	}
+	if !p.ValidFrom.IsZero() {
+		will += " This price cannot be taken back or replaced: only one that starts later ends it."
+	}
+	return will, what
+}
+
+// nextPrice is when a price that is set already takes over from one that starts at a time, of the
+// same tenant and on the same; zero: none does. The latest start is the first of set.
+func nextPrice(set []fee.Price, of fee.Price, starts time.Time) (next time.Time) {
+	for _, p := range set {
+		if p.On == of.On && p.TenantID == of.TenantID && p.ValidFrom.After(starts) {
+			next = p.ValidFrom
+		}
+	}
+	return next
 }
 
 // parseSum reads a flag that is a sum of naira.

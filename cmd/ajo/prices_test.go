@@ -62,3 +62,29 @@ func TestPricesCommands(t *testing.T) {
 	}
 	o.booksAgree()
 }
+
+// Who sets a price reads until when it holds, and that one of a coming day cannot be taken back.
+func TestPricesSayWhatComesNext(t *testing.T) {
+	o := setup(t)
+	id := o.tenant.String()
+	says := func(args ...string) string {
+		_, said, err := o.run(append(append([]string{"prices", "set", "--on", "payout", "--flat", "10"}, args...), "--reason", "list 7")...)
+		require.ErrorIs(t, err, errUnasked)
+		return said
+	}
+	const next = " The one that starts at 2999-01-30T23:00:00Z takes over then."
+	const final = "This price cannot be taken back or replaced: only one that starts later ends it."
+	require.NotContains(t, says(), "takes over")
+	require.NotContains(t, says(), final)
+	require.Contains(t, says("--from", "2999-01-31"), "from 2999-01-30T23:00:00Z on. "+final)
+	o.good("prices", "set", "--on", "payout", "--flat", "20", "--from", "2999-01-31", "--yes", "--reason", "list 8")
+	o.good("prices", "set", "--on", "payout", "--flat", "30", "--from", "2999-03-31", "--yes", "--reason", "list 9")
+	require.Contains(t, says(), "from a minute from now on."+next)
+	require.Contains(t, says("--from", "2999-01-01"), "from 2998-12-31T23:00:00Z on."+next+" "+final)
+	require.NotContains(t, says("--from", "2999-04-01"), "takes over")
+	require.NotContains(t, says("--tenant", id), "takes over", "the list's is not the tenant's")
+	_, said, _ := o.run("prices", "set", "--on", "payment", "--flat", "10", "--reason", "list 7")
+	require.NotContains(t, said, "takes over")
+	o.good("prices", "set", "--on", "payout", "--flat", "5", "--from", "2999-01-31", "--tenant", id, "--yes", "--reason", "contract 12")
+	require.Contains(t, says("--tenant", id), next)
+}
