@@ -85,6 +85,28 @@ func firstOf(at time.Time) uuid.UUID {
 	return partition.Floor(at)
 }
 
+// Replayable is a dead letter as a replay sends it: with its endpoint's URL of now. It reports
+// whether that endpoint is paused, so that the first attempt waits. For operators; the refusals of
+// [Service.Replay].
+func (s *Service) Replayable(ctx context.Context, id uuid.UUID) (d Delivery, paused bool, err error) {
+	if d, err = s.Get(ctx, id); err != nil {
+		return d, false, err
+	}
+	if d.Status != Dead {
+		return d, false, ErrNotDeadLetter
+	}
+	if d.EndpointID == nil {
+		return d, false, nil
+	}
+	var removed bool
+	err = s.pool.QueryRow(ctx, `SELECT url, paused_at IS NOT NULL, removed_at IS NOT NULL FROM webhook_endpoints WHERE id = $1`, *d.EndpointID).
+		Scan(&d.CallbackURL, &paused, &removed)
+	if err == nil && removed {
+		err = errEndpointRemoved
+	}
+	return d, paused, err
+}
+
 // ReplaySince gives the tenant's dead letters of a time and later a fresh set of attempts, as
 // [Service.Replay] does: the oldest first, ten a second, at most a thousand. It returns how many,
 // and whether there are more.
@@ -130,7 +152,8 @@ func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.B
 		}
 		err := tx.QueryRow(ctx, `
 			UPDATE deliveries SET status = $2, replayed_after = attempt_count
-			WHERE id = $1 AND status = ANY($3) AND ($4::uuid IS NULL OR tenant_id = $4) AND `+endpointStands+` RETURNING tenant_id, callback_url, attempt_count, last_error`,
+			WHERE id = $1 AND status = ANY($3) AND ($4::uuid IS NULL OR tenant_id = $4) AND `+endpointStands+`
+			RETURNING tenant_id, coalesce((SELECT e.url FROM webhook_endpoints e WHERE e.id = ANY(ARRAY[endpoint_id])), callback_url), attempt_count, last_error`,
 			id, string(Pending), Transitions.From(EventReplay), unlessNil(tenant)).
 			Scan(&detail.TenantID, &detail.CallbackURL, &detail.AttemptCount, &detail.LastError)
 		if pg.IsNoRows(err) {
