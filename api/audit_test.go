@@ -26,7 +26,9 @@ func TestAuditOfATenant(t *testing.T) {
 	w.do("POST", "/auth/webhook-events", `{"events":["payment.reversed"]}`, m.withSession()...).ok(200, nil)
 	w.do("POST", "/auth/business-kyc", `{"businessType":"ngo"}`, m.withSession()...).ok(200, nil)
 	w.do("POST", "/auth/keys/"+k.Key.ID.String()+"/revoke", "", m.withSession()...).ok(200, nil)
-	_, err := w.opts.Tenants.RotateWebhookSecret(t.Context(), m.id, audit.By{Actor: "cli:musa", Reason: "ticket 4711: we suspect fraud"})
+	shown, err := w.opts.Tenants.Find(t.Context(), m.id.String())
+	require.NoError(t, err)
+	_, err = w.opts.Tenants.RotateWebhookSecret(t.Context(), shown, audit.By{Actor: "cli:musa", Reason: "ticket 4711: we suspect fraud"})
 	require.NoError(t, err)
 	w.do("POST", "/auth/password", fmt.Sprintf(`{"oldPassword":%q,"newPassword":"another horse"}`, password), m.withSession()...).ok(200, nil)
 

@@ -333,7 +333,7 @@ the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTION_KEYS.`,
 		return plan{
 			will: fmt.Sprintf("Give tenant %s a new webhook signing secret. %s", nameAndStatus(r), rotationEffect(r, tools.Now())),
 			do: func(by audit.By) (result, error) {
-				until, err := tools.RotateSecret(ctx, r.ID, by)
+				until, err := tools.RotateSecret(ctx, r, by)
 				if err != nil {
 					return result{}, err
 				}

@@ -229,11 +229,11 @@ func (t *Tools) Rekey(batch int, progress func(c rekey.Column, looked, sealed in
 }
 
 // RotateSecret gives a tenant a new signing secret ([tenant.Service.RotateWebhookSecret]).
-func (t *Tools) RotateSecret(ctx context.Context, id uuid.UUID, by audit.By) (previousUntil *time.Time, err error) {
+func (t *Tools) RotateSecret(ctx context.Context, shown tenant.Record, by audit.By) (previousUntil *time.Time, err error) {
 	if err := t.CanSeal(); err != nil {
 		return nil, err
 	}
-	return t.Tenants.RotateWebhookSecret(ctx, id, by)
+	return t.Tenants.RotateWebhookSecret(ctx, shown, by)
 }
 
 // unfinishedTime is for how long one call of [Tools.CloseTenant] removes what was never opened: the

@@ -25,6 +25,7 @@ const previousSecretLife = 24 * time.Hour
 var (
 	ErrNotFound = errs.New(errs.NotFound, "tenant not found")
 	ErrPending  = errs.New(errs.NotFound, "tenant not found: a registration of this e-mail waits for its code")
+	ErrRotated  = errs.New(errs.Conflict, "the tenant was given another signing secret meanwhile: read what it has, and decide again")
 	ErrStatus   = errs.New(errs.Invalid, "status must be active, suspended or closed")
 )
 
@@ -144,7 +145,6 @@ func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string
 	return changed && err == nil, err
 }
 
-// EndSessions ends all sessions of the tenant, its login links and its reset codes, and answers
 // enter sets the status of a tenant, and ends its sessions.
 func enter(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, status string) error {
 	if _, err := tx.Exec(ctx, `UPDATE tenants SET status = $2, updated_at = $3 WHERE id = $1`, id, status, now); err != nil {
@@ -154,6 +154,7 @@ func enter(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, status st
 	return err
 }
 
+// EndSessions ends all sessions of the tenant, its login links and its reset codes, and answers
 // how many sessions there were; with an e-mail only those of that member. Who had them must log in
 // again. For operators; [ErrNotFound], [ErrMemberNotFound].
 func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, email string, by audit.By) (ended int64, err error) {
@@ -222,13 +223,24 @@ func (s *Service) SetPayoutFee(ctx context.Context, id uuid.UUID, bearer FeeBear
 
 // RotateWebhookSecret gives the tenant a new signing secret. The previous one signs beside it
 // until the returned time (nil when there was none). The tenant reads the new one as before (POST
-// /auth/webhook-secret). At most two secrets sign: an older one that was still signing stops. For
-// operators; [ErrNotFound].
-func (s *Service) RotateWebhookSecret(ctx context.Context, id uuid.UUID, by audit.By) (previousUntil *time.Time, err error) {
+// /auth/webhook-secret). At most two secrets sign: an older one that was still signing stops, as
+// whoever was shown the tenant has read. For operators; [ErrNotFound], and [ErrRotated] if its
+// secrets are not those of the tenant that was shown any more.
+func (s *Service) RotateWebhookSecret(ctx context.Context, shown Record, by audit.By) (previousUntil *time.Time, err error) {
+	id := shown.ID
 	place := func(column string) secret.Place {
 		return secret.Place{Table: "tenants", Column: column, Row: id.String()}
 	}
 	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
+		until := func(t *time.Time) time.Time {
+			if t == nil {
+				return time.Time{}
+			}
+			return *t
+		}
+		if shown.WebhookSecret != (t.secret != nil) || !until(shown.WebhookSecretPreviousUntil).Equal(until(t.previousUntil)) {
+			return ErrRotated
+		}
 		var previous []byte
 		previousUntil = nil
 		if t.secret != nil { // bound to its column, so it is encrypted again for the other
@@ -259,6 +271,8 @@ type locked struct {
 	status   string
 	operator bool
 	secret   []byte
+	// until when the secret before it signs; nil: there is none
+	previousUntil *time.Time
 }
 
 // locking makes a change of a tenant in a transaction, with its row locked. [ErrNotFound].
@@ -276,8 +290,8 @@ func (s *Service) locking(ctx context.Context, id uuid.UUID, do func(tx pg.Tx, n
 // lock locks the tenant's row; [ErrNotFound].
 func lock(ctx context.Context, tx pg.Tx, id uuid.UUID) (locked, error) {
 	var t locked
-	err := tx.QueryRow(ctx, `SELECT name, status, operator, webhook_secret FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).
-		Scan(&t.name, &t.status, &t.operator, &t.secret)
+	err := tx.QueryRow(ctx, `SELECT name, status, operator, webhook_secret, webhook_secret_previous_until FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).
+		Scan(&t.name, &t.status, &t.operator, &t.secret, &t.previousUntil)
 	return t, pg.OrNone(err, ErrNotFound)
 }
 

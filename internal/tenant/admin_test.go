@@ -184,7 +184,7 @@ func TestTenantChangesNeedATenantAndAReason(t *testing.T) {
 	do := func(id uuid.UUID, by audit.By) []error {
 		_, suspend := b.Suspend(ctx, id, by)
 		_, operator := b.SetOperator(ctx, id, true, by)
-		_, rotate := b.RotateWebhookSecret(ctx, id, by)
+		_, rotate := b.RotateWebhookSecret(ctx, Record{ID: id}, by)
 		_, fee := b.SetPayoutFee(ctx, id, TenantBears, by)
 		return []error{suspend, operator, rotate, fee}
 	}
@@ -248,6 +248,14 @@ func TestOperatorsAtOnceSuspendOnce(t *testing.T) {
 	require.Len(t, b.audited(), 1)
 }
 
+// rotate gives a tenant a new signing secret, as who was shown it now does.
+func (b *bundle) rotate(id uuid.UUID) (*time.Time, error) {
+	b.T.Helper()
+	shown, err := b.Find(context.Background(), id.String())
+	require.NoError(b.T, err)
+	return b.RotateWebhookSecret(context.Background(), shown, byHand)
+}
+
 func TestRotateWebhookSecret(t *testing.T) {
 	b := setup(t)
 	ctx := context.Background()
@@ -265,14 +273,18 @@ func TestRotateWebhookSecret(t *testing.T) {
 		return open("webhook_secret", `SELECT webhook_secret FROM tenants WHERE id = $1`),
 			open("webhook_secret_previous", `SELECT webhook_secret_previous FROM tenants WHERE id = $1`)
 	}
-	until, err := b.RotateWebhookSecret(ctx, id, byHand)
+	none, err := b.Find(ctx, id.String())
+	require.NoError(t, err)
+	until, err := b.rotate(id)
 	require.NoError(t, err)
 	require.Nil(t, until, "there was none before")
+	_, err = b.RotateWebhookSecret(ctx, none, byHand)
+	require.ErrorIs(t, err, ErrRotated)
 	first, previous := secrets()
 	require.Regexp(t, `^[0-9a-f]{64}$`, first)
 	require.Empty(t, previous)
 
-	until, err = b.RotateWebhookSecret(ctx, id, byHand)
+	until, err = b.rotate(id)
 	require.NoError(t, err)
 	require.Equal(t, b.Clock.Now().Add(24*time.Hour), *until)
 	second, previous := secrets()
@@ -287,7 +299,10 @@ func TestRotateWebhookSecret(t *testing.T) {
 	require.Equal(t, until, r.WebhookSecretPreviousUntil)
 
 	b.Clock.Advance(time.Hour)
-	_, err = b.RotateWebhookSecret(ctx, id, byHand)
+	r.WebhookSecretPreviousUntil = new(until.Add(time.Microsecond))
+	_, err = b.RotateWebhookSecret(ctx, r, byHand)
+	require.ErrorIs(t, err, ErrRotated)
+	_, err = b.rotate(id)
 	require.NoError(t, err)
 	_, previous = secrets()
 	require.Equal(t, second, previous, "two sign at most")
@@ -306,7 +321,7 @@ func TestRotationKeepsWhatItCannotOpen(t *testing.T) {
 	_, err := b.WebhookSecret(ctx, other, bySession)
 	require.NoError(t, err)
 	b.Exec(`UPDATE tenants SET webhook_secret = (SELECT webhook_secret FROM tenants WHERE id = $2) WHERE id = $1`, id, other)
-	_, err = b.RotateWebhookSecret(ctx, id, byHand)
+	_, err = b.rotate(id)
 	require.ErrorIs(t, err, secret.ErrSealed)
 	require.True(t, testenv.Value[bool](b.Env, `SELECT a.webhook_secret = b.webhook_secret FROM tenants a, tenants b WHERE a.id = $1 AND b.id = $2`, id, other))
 	require.Empty(t, b.audited())

@@ -81,7 +81,11 @@ func TestChangesTouchNoOthers(t *testing.T) {
 		}, []string{row("api_keys", a.till.ID)}},
 		{"revoke a key", func() error { return err(b.RevokeKey(ctx, a.id, a.till.ID, bySession)) }, []string{row("api_keys", a.till.ID)}},
 		{"webhook URL", func() error { return err(b.SetWebhookURL(ctx, a.id, "https://hook.a.example", bySession)) }, []string{own}},
-		{"webhook secret", func() error { return err(b.RotateWebhookSecret(ctx, a.id, byHand)) }, []string{own}},
+		{"webhook secret", func() error {
+			shown, findErr := b.Find(ctx, a.id.String())
+			require.NoError(t, findErr)
+			return err(b.RotateWebhookSecret(ctx, shown, byHand))
+		}, []string{own}},
 		{"policy", func() error {
 			return err(b.SetPayoutPolicy(ctx, a.id, PayoutPolicy{Approvals: 1, DayThreshold: new(money.Must("5.00"))}, bySession))
 		}, []string{own}},
