@@ -123,6 +123,9 @@ const until = { name: 'until', label: 'For how long', options: [['', 'Until it i
 // suspension reports whether it is no freeze, but a tenant that is suspended.
 const suspension = (f) => f.Scope === 'suspension';
 
+// ended reports whether a freeze was lifted, or its time has come.
+const ended = (f) => f.LiftedAt || (f.Until && new Date(f.Until) <= new Date());
+
 export function freezes(_, query, session) {
   const page = listPage({
     title: 'Freezes', lead: 'What operators have stopped. Payouts that are not at the bank yet wait; money that comes in is posted.', query: { status: 'standing', ...query }, command: 'freeze list', caption: 'Freezes', noun: 'freeze', nouns: 'freezes', none: 'No such freeze.',
@@ -137,7 +140,7 @@ export function freezes(_, query, session) {
     columns: [
       { name: 'Stops', head: true, loose: true, value: (f) => (f.Scope === 'payouts' ? 'ALL payouts' : `${f.Scope} ${f.Subject}`) + (f.Requests ? ', requests too' : '') }, { name: 'Since', value: (f) => time(f.CreatedAt) },
       { name: 'Until', value: (f) => time(f.Until, suspension(f) ? 'it is activated' : 'it is lifted') }, { name: 'Lifted', value: (f) => time(f.LiftedAt) }, { name: 'By', loose: true, value: (f) => f.Actor }, { name: 'Reason', wide: true, value: (f) => f.Reason },
-      { name: 'Lift', value: (f) => (suspension(f) ? h('a', { href: to`/tenants/${f.Subject}` }, 'See the tenant') : f.LiftedAt ? dim('—') : acts(session, { command: 'freeze lift', label: 'Lift', values: { freeze: f.ID }, text: 'Its payouts go on at once, unless something else stops them too.', done: redraw })) ?? dim('—') },
+      { name: 'Lift', value: (f) => (suspension(f) ? h('a', { href: to`/tenants/${f.Subject}` }, 'See the tenant') : ended(f) ? dim('—') : acts(session, { command: 'freeze lift', label: 'Lift', values: { freeze: f.ID }, text: 'Its payouts go on at once, unless something else stops them too.', done: redraw })) ?? dim('—') },
     ],
   });
   return page;

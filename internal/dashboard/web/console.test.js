@@ -228,6 +228,13 @@ test('the big stop, and one tenant: stopped, shown and lifted', async () => {
   await settled(page);
   assert.match(await decided(page, 'Lift'), /^Lift the freeze of payouts:all/);
   await page.getByText('No such freeze.').waitFor();
+
+  await world.service.tool('freeze', 'payouts', '--until', '1s', '--yes', '--reason', 'for a second');
+  const short = page.getByRole('row', { name: 'for a second' });
+  await until('its end', async () => (await world.service.tool('freeze', 'list', '--status', 'ended')).includes('for a second'));
+  await go(page, '/freezes?status=ended');
+  await short.waitFor();
+  assert.equal(await short.getByRole('button').count(), 0, 'its time has come: there is nothing to lift');
   await v.close();
 });
 
