@@ -162,7 +162,11 @@ and proof of address. Tier 1 takes the approval back: KYC is none again, and the
 			if err != nil {
 				return plan{}, customer.ErrTierRange
 			}
-			return planByID("the customer", planCustomer("Set the tier of %s to "+strconv.Itoa(tier)+".",
+			will := "Set the tier of %s to " + strconv.Itoa(tier) + "."
+			if tier == 1 {
+				will = "Set the tier of %s to 1: an approval is taken back, and its KYC is none again."
+			}
+			return planByID("the customer", planCustomer(will,
 				func(ctx context.Context, s *customer.Service, shown customer.Customer, by audit.By) (customer.Customer, bool, error) {
 					return s.SetTier(ctx, shown.ID, tier, by)
 				}))(ctx, tools, args)

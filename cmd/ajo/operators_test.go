@@ -529,7 +529,7 @@ func TestTenantKeysCommands(t *testing.T) {
 		<id>  Reader  …4fQ7  active  no  accounts:read  192.0.2.0/24  <time>  -  -  -`, o.good("tenant", "keys", o.tenant.String()))
 	out, said, err := o.run("tenant", "revoke-key", o.tenant.String(), key.String(), "--yes", "--reason", "it was published")
 	require.NoError(t, err)
-	golden(t, `Revoke API key <id> of tenant "Test tenant" (<id>@tenant.example, active): it is refused from the next request on.`, said)
+	golden(t, `Revoke the API key "Reader" (…4fQ7) of tenant "Test tenant" (<id>@tenant.example, active): it is refused from the next request on.`, said)
 	golden(t, `API key "Reader" (…4fQ7) of tenant "Test tenant" (<id>@tenant.example) is revoked.`, out)
 	o.lastAudit("tenant.revoke-key", "key:"+key.String(), "it was published")
 	require.Equal(t, tenant.KeyRevoked, decode[keyRevoked](o, "tenant", "revoke-key", o.tenant.String(), key.String(), "--yes", "--reason", "again").Key.Status)

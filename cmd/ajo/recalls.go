@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"ajo/internal/account"
 	"ajo/internal/app"
 	"ajo/internal/audit"
 	"ajo/internal/page"
@@ -67,8 +68,12 @@ func (t *tool) newRecallOpenCmd() *cobra.Command {
 		},
 		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
 			e, err := tools.Payments.InboundEvent(ctx, id)
+			if err != nil {
+				return plan{}, err
+			}
+			whose, err := postedTo(ctx, tools, e)
 			return plan{
-				will: fmt.Sprintf("Hold the payment of NGN %s from %q (transaction %s) until the bank's record says whether it was taken back.", optional(e.Amount), e.SenderName, e.ProviderTxnRef),
+				will: fmt.Sprintf("Hold the payment of %s from %q%s (transaction %s) until the bank's record says whether it was taken back.", grossAndNet(e), e.SenderName, whose, e.ProviderTxnRef),
 				do: func(by audit.By) (result, error) {
 					if err := tools.Payments.OpenRecallByHand(ctx, id, by); err != nil {
 						return result{}, err
@@ -79,6 +84,23 @@ func (t *tool) newRecallOpenCmd() *cobra.Command {
 			}, err
 		}),
 	})
+}
+
+// grossAndNet is the sum of a payment, and what of it came to its account.
+func grossAndNet(e payment.InboundEvent) string {
+	if e.Amount == nil || e.Fee == nil {
+		return "NGN " + optional(e.Amount)
+	}
+	return fmt.Sprintf("NGN %s, NGN %s after the bank's fee,", e.Amount, e.Amount.Sub(*e.Fee))
+}
+
+// postedTo names the account that has a payment, and its tenant; "" for none.
+func postedTo(ctx context.Context, tools *app.Tools, e payment.InboundEvent) (string, error) {
+	if e.AccountID == nil {
+		return "", nil
+	}
+	a, err := account.ByID(ctx, tools.Pool, *e.AccountID)
+	return fmt.Sprintf(" to account %q of tenant %q", a.AccountRef, a.TenantName), err
 }
 
 // newRecallEndCmd is one of the two ways to end a recall by hand.

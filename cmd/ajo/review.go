@@ -213,8 +213,17 @@ Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 		},
 		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
 			s, err := tools.Payments.Sender(ctx, id)
+			if err != nil {
+				return plan{}, err
+			}
+			e, err := tools.Payments.InboundEvent(ctx, id)
+			if err != nil {
+				return plan{}, err
+			}
+			whose, err := postedTo(ctx, tools, e)
 			return plan{
-				will: fmt.Sprintf("Keep %q, account %s at %q (%s), as the sender of the payment, as the bank's record says: refunds of it go there.", s.Name, s.AccountNumber, s.BankName, s.BankCode),
+				will: fmt.Sprintf("Keep %q, account %s at %q (%s), as the sender of the payment %s of NGN %s%s, as the bank's record says: refunds of it go there.",
+					s.Name, s.AccountNumber, s.BankName, s.BankCode, e.ProviderTxnRef, optional(e.Amount), whose),
 				do: func(by audit.By) (result, error) {
 					return done(s, "The sender of the payment is on record."), tools.Payments.RecordSender(ctx, id, s, by)
 				},

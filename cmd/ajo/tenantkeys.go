@@ -77,8 +77,20 @@ log shows that the service revoked the key.`,
 			if err != nil {
 				return plan{}, tenant.ErrKeyNotFound
 			}
+			k, err := tools.Tenants.Key(ctx, r.ID, id)
+			if err != nil {
+				return plan{}, err
+			}
+			if k.Status == tenant.KeyRevoked || k.Status == tenant.KeyExpired {
+				same := done(keyRevoked{r.ID, k}, "API key %q (%s) of tenant %q (%s) is %s already; nothing was changed.", k.Name, k.Suffix, r.Name, r.Email, k.Status)
+				return plan{noChange: &same}, nil
+			}
+			which := "API key"
+			if k.Main {
+				which = "main API key"
+			}
 			return plan{
-				will: fmt.Sprintf("Revoke API key %s of tenant %s: it is refused from the next request on.", id, nameAndStatus(r)),
+				will: fmt.Sprintf("Revoke the %s %q (%s) of tenant %s: it is refused from the next request on.", which, k.Name, k.Suffix, nameAndStatus(r)),
 				do: func(by audit.By) (result, error) {
 					k, err := tools.Tenants.RevokeKey(ctx, r.ID, id, by)
 					return done(keyRevoked{r.ID, k}, "API key %q (%s) of tenant %q (%s) is %s.", k.Name, k.Suffix, r.Name, r.Email, k.Status), err

@@ -386,6 +386,9 @@ func adopt(ctx context.Context, tools *app.Tools, refs []string, account uuid.UU
 		}
 	}
 	if len(left) > 0 {
+		if len(adopted) > 0 && !tools.Enqueued() {
+			left = append(left, errors.New(notEnqueued))
+		}
 		return result{}, fmt.Errorf("%d payouts were booked, and not:\n%w", len(adopted), errors.Join(left...))
 	}
 	return done(adopted, "%d payouts were booked, %d were booked already; the workers ask the bank how they end.", len(adopted), len(refs)-len(adopted)), nil

@@ -109,6 +109,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).Keys Page",
 		"(*ajo/internal/tenant.Service).PayoutPolicy readPayoutPolicy",
 		"(*ajo/internal/tenant.Service).Members Page",
+		"(*ajo/internal/tenant.Service).Key readKey",
 		"(*ajo/internal/operator.Service).Find One",
 		"(*ajo/internal/operator.Service).List Page",
 		"(*ajo/internal/transfer.Service).Refund readRefundable",

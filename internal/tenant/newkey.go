@@ -119,6 +119,11 @@ func (s *Service) Keys(ctx context.Context, id uuid.UUID, r page.Request) ([]Key
 		WHERE k.tenant_id = @tenant AND k.id < @before ORDER BY k.id DESC LIMIT @limit`, pgx.NamedArgs{"now": s.Clock.Now(), "tenant": id})
 }
 
+// Key returns a key of a tenant. For operators; [ErrKeyNotFound].
+func (s *Service) Key(ctx context.Context, id, keyID uuid.UUID) (KeyRecord, error) {
+	return readKey(ctx, s.Pool, id, keyID, s.Clock.Now())
+}
+
 // NewKey is what a tenant asks for with a new key.
 type NewKey struct {
 	Name      string
@@ -334,8 +339,8 @@ func roomForKey(ctx context.Context, tx pg.Tx, id uuid.UUID, now time.Time) erro
 	return err
 }
 
-func readKey(ctx context.Context, tx pg.Tx, id, keyID uuid.UUID, now time.Time) (KeyRecord, error) {
-	return pg.One(ctx, tx, scanKey, ErrKeyNotFound, `SELECT `+fmt.Sprintf(keyColumns, "$3")+` FROM api_keys k WHERE k.tenant_id = $1 AND k.id = $2`, id, keyID, now)
+func readKey(ctx context.Context, q pg.Querier, id, keyID uuid.UUID, now time.Time) (KeyRecord, error) {
+	return pg.One(ctx, q, scanKey, ErrKeyNotFound, `SELECT `+fmt.Sprintf(keyColumns, "$3")+` FROM api_keys k WHERE k.tenant_id = $1 AND k.id = $2`, id, keyID, now)
 }
 
 // endKey ends a key that works, and returns it.

@@ -300,6 +300,7 @@ func (st *claimed) bear() {
 var (
 	ErrCharges      = errs.New(errs.Invalid, "fee, VAT and stamp duty must not be below zero")
 	ErrChargesNamed = errs.New(errs.Unprocessable, "the bank's own record names the fee: poll the transfer, and its step books what the record says")
+	ErrChargesKnown = errs.New(errs.Unprocessable, "the charges are booked already, as the bank's record or a person had them; without an answer of the bank they are not booked again")
 	ErrNoCharges    = errs.New(errs.Unprocessable, "the transfer was not paid, and the bank's record does not say that it keeps its charges")
 )
 
@@ -311,7 +312,7 @@ type Charges struct {
 // BookCharges books the bank's charges for a payout whose record does not name them. The bank is
 // asked first, if it can be: charges that its record names override those of a person, now or
 // later. For operators. [ErrNotFound], [ErrCharges], [ErrLeased], [ErrChargesNamed],
-// [ErrNoCharges].
+// [ErrChargesKnown], [ErrNoCharges].
 func (s *Service) BookCharges(ctx context.Context, merchantTxRef string, c Charges, by audit.By) error {
 	if c.Fee.Sign() < 0 || c.VAT.Sign() < 0 || c.StampDuty.Sign() < 0 {
 		return ErrCharges
@@ -329,7 +330,9 @@ func (s *Service) BookCharges(ctx context.Context, merchantTxRef string, c Charg
 			return err
 		case leased:
 			return ErrLeased
-		case record == nil && st.known.Fee != nil || record != nil && record.Fee != nil:
+		case record == nil && st.known.Fee != nil:
+			return ErrChargesKnown
+		case record != nil && record.Fee != nil:
 			return ErrChargesNamed
 		case st.Status != Success && (record == nil || !record.FeeKept || !st.ended()):
 			return ErrNoCharges

@@ -255,7 +255,7 @@ func TestChargesByHand(t *testing.T) {
 				require.NoError(t, book(first))
 			}
 			b.spent("300.00", "0.00", 1)
-			require.ErrorIs(t, bookUnasked(told), transfer.ErrChargesNamed, "a record may have named it")
+			require.ErrorIs(t, bookUnasked(told), transfer.ErrChargesKnown, "a record may have named it")
 			duty := told
 			duty.StampDuty = money.Must("50.00")
 			for _, c := range []struct {
