@@ -195,7 +195,7 @@ COMMENT ON COLUMN recalls.event_id IS 'the payment''s inbound event';
 COMMENT ON COLUMN recalls.source IS 'who reported it last';
 COMMENT ON COLUMN recalls.status IS
     'open: the bank is being asked; reversed: the bank took the payment back; watched: its record says success, and it is asked on; kept: it still said so in the end';
-COMMENT ON COLUMN recalls.closed_at IS 'when the hold ended, or the bank took the payment back';
+COMMENT ON COLUMN recalls.closed_at IS 'when the hold ended, the bank took the payment back, or a person kept it';
 COMMENT ON COLUMN recalls.held IS 'its part of ledger_balances.recall_held while it is open';
 COMMENT ON COLUMN recalls.successes IS 'answers "success" since it was opened';
 COMMENT ON COLUMN recalls.opened_count IS 'a report that the bank''s record has contradicted does not open the recall again at once';

@@ -350,11 +350,15 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 			continue
 		}
 		var to RecallStatus
+		at := s.Clock.Now()
 		switch {
 		case m.Err != nil:
 			return fmt.Errorf("payment: the entry of event %s was moved without its event's lock: %w", f.ID, m.Err)
 		case f.kept:
 			to = RecallKept
+			if f.ClosedAt != nil { // it was watched: its hold ended then
+				at = *f.ClosedAt
+			}
 		case f.watched:
 			to = RecallWatched
 		case f.event == ledger.EventRecall || f.event == ledger.EventReverse:
@@ -373,7 +377,7 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 		default:
 			continue
 		}
-		held, err := endRecall(ctx, tx, f.ID, to, s.Clock.Now())
+		held, err := endRecall(ctx, tx, f.ID, to, at)
 		if err != nil {
 			return err
 		}
@@ -391,13 +395,14 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 	return ledger.ReleaseRecalled(ctx, tx, release)
 }
 
-// endRecall closes an unfinished recall, and returns what was held, for the caller to release.
-// [ErrNoRecall].
-func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus, now time.Time) (held money.Amount, err error) {
+// endRecall closes an unfinished recall as of a time, and returns what was held, for the caller to
+// release. What is kept the next reconciliation compares with the bank's record, if it is closed
+// now: so is what a person keeps, also if its hold ended days ago. [ErrNoRecall].
+func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus, at time.Time) (held money.Amount, err error) {
 	err = tx.QueryRow(ctx, `
-		UPDATE recalls r SET status = $2, held = 0, closed_at = CASE $2 WHEN 'kept' THEN coalesce(r.closed_at, $3) ELSE $3 END
+		UPDATE recalls r SET status = $2, held = 0, closed_at = $3
 		FROM (SELECT event_id, held FROM recalls WHERE event_id = $1) was
-		WHERE r.event_id = was.event_id AND r.status`+ledger.RecallStands+` RETURNING was.held`, eventID, to, now).Scan(&held)
+		WHERE r.event_id = was.event_id AND r.status`+ledger.RecallStands+` RETURNING was.held`, eventID, to, at).Scan(&held)
 	if pg.IsNoRows(err) {
 		err = ErrNoRecall
 	}

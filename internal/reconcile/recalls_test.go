@@ -130,6 +130,31 @@ func TestKeptAgainstTheBanksRecord(t *testing.T) {
 	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says refunded, the entry is confirmed"}, said(b.due()))
 }
 
+// So it is if nothing was held any more since the bank's record said success: what an operator keeps
+// then, the bank is asked about no more.
+func TestWatchedIsKeptAgainstTheBanksRecord(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.due()
+	id, txn := b.confirmed()
+	b.Clock.Advance(5 * 24 * time.Hour)
+	require.Empty(t, b.due().Exceptions)
+	_, err := b.payments.OpenRecall(b.ctx, txn.ID, payment.RecallByEvent)
+	require.NoError(t, err)
+	for range 2 {
+		require.Error(t, b.payments.Confirm(b.ctx, id), "its record says success: it is asked on")
+		b.Clock.Advance(10 * time.Minute)
+	}
+	require.Equal(t, "watched", testenv.Value[string](b.Env, `SELECT status FROM recalls`))
+	b.Clock.Advance(3 * 24 * time.Hour)
+	require.Empty(t, b.due().Exceptions)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status, x.Amount = "REFUND", money.Must("100.00") })
+	_, err = b.payments.KeepRecalled(b.ctx, id, byHand)
+	require.NoError(t, err)
+	b.Clock.Advance(20 * time.Minute)
+	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says refunded, the entry is confirmed"}, said(b.due()))
+}
+
 // A payment that a recall has reversed needs no question of the periodic run: the run of the day
 // asks about it.
 func TestReversedByARecallIsNotAskedAbout(t *testing.T) {
