@@ -33,7 +33,7 @@ type Session struct {
 	Name     string // the tenant's
 	Email    string // the member's
 	Expires  time.Time
-	First    bool // the member has opened none before
+	First    bool // the member, who joined within the last year, has opened none before
 }
 
 // Login opens a session. Anyone may call it. [ErrCredentials] for a wrong password and, after the
@@ -163,8 +163,15 @@ func (s *Service) second(ctx context.Context, tx pg.Tx, memberID uuid.UUID, code
 	return "password and code", -1, nil
 }
 
-// firstSQL asks whether a tenant's actor has never signed in.
-const firstSQL = `SELECT NOT EXISTS (SELECT FROM audit_log WHERE tenant_id = $1 AND action = '` + actSignIn + `' AND actor = $2)`
+// firstFor is for how long after a member joined a session can be the first: the audit log has all
+// sign-ins of that time, but may have none of those before it.
+const firstFor = 365 * 24 * time.Hour
+
+// firstSQL asks whether a tenant's actor, a member ($3) who joined after a time ($4), has never
+// signed in.
+const firstSQL = `
+	SELECT EXISTS (SELECT FROM members WHERE id = $3 AND joined_at > $4)
+		AND NOT EXISTS (SELECT FROM audit_log WHERE tenant_id = $1 AND action = '` + actSignIn + `' AND actor = $2)`
 
 // writeSession writes a new session of t.Member, which was opened by a means and from an address.
 // The caller has locked the tenant's row.
@@ -179,7 +186,7 @@ func (s *Service) writeSession(ctx context.Context, tx pg.Tx, t Tenant, means st
 	if err != nil {
 		return out, err
 	}
-	err = tx.QueryRow(ctx, firstSQL, t.ID, by.Actor).Scan(&out.First)
+	err = tx.QueryRow(ctx, firstSQL, t.ID, by.Actor, t.Member.ID, now.Add(-firstFor)).Scan(&out.First)
 	if err != nil {
 		return out, err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/secret"
@@ -65,6 +66,27 @@ func TestNewNetworksAreTold(t *testing.T) {
 	require.Len(t, b.box.all(), 3)
 }
 
+// A member who has been away for so long that the audit log has nothing of it any more is told, too.
+func TestNewNetworksAreToldAfterAYear(t *testing.T) {
+	b := alone(t)
+	ctx := context.Background()
+	b.withKey("ada@example.com")
+	signIn := func(addr string) Session {
+		from := netip.MustParseAddr(addr)
+		s, err := b.Login(ctx, "ada@example.com", password, secret.Redacted{}, from)
+		require.NoError(t, err)
+		require.NoError(t, b.SignedIn(ctx, s, from, addr))
+		return s
+	}
+	require.True(t, signIn("192.0.2.1").First)
+	b.Env.Clock.Advance(400 * 24 * time.Hour)
+	// as a worker with AJO_KEEP_AUDIT=8784h has done by then
+	b.ExecUnguarded(`DELETE FROM audit_log WHERE action = 'session.begin'`)
+	b.ExecUnguarded(`DELETE FROM known_networks`)
+	require.False(t, signIn("198.51.100.8").First)
+	require.Contains(t, b.mail("ada@example.com", 2).Text, "198.51.100.8")
+}
+
 // Whether a member has signed in before is not looked for in all that the others have done.
 func TestFirstSignInBesideALongTrail(t *testing.T) {
 	b := setup(t)
@@ -73,6 +95,7 @@ func TestFirstSignInBesideALongTrail(t *testing.T) {
 		INSERT INTO audit_log (id, at, actor, action, target, reason, tenant_id)
 		SELECT gen_random_uuid(), now(), 'session:' || n % 50 || '@example.com', (ARRAY['session.begin', 'session.end'])[1 + n % 2], 'tenant', '', $1 FROM generate_series(1, 5000) n`, id)
 	b.Exec(`ANALYZE audit_log`)
-	most, plan := b.MostRows(testenv.Statement{SQL: firstSQL, Args: []any{id, "session:ada@example.com"}})
+	member := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM members WHERE tenant_id = $1`, id)
+	most, plan := b.MostRows(testenv.Statement{SQL: firstSQL, Args: []any{id, "session:ada@example.com", member, time.Time{}}})
 	require.Less(t, most, 10, plan)
 }
