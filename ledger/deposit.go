@@ -164,7 +164,7 @@ func (o *overs) allow(t *totals, day string, by money.Amount) {
 // place holds a part of a credit, or all of it.
 func (o *overs) place(t *totals, e *Entry, amount money.Amount, by Policy, now time.Time) {
 	o.placed = append(o.placed, limitHold{
-		uuid.Must(uuid.NewV7()), t.TenantID, t.AccountID, amount, by.Reason, HoldOpen, by.Source, e.ID, now,
+		clock.NewID(), t.TenantID, t.AccountID, amount, by.Reason, HoldOpen, by.Source, e.ID, now,
 	})
 	o.hold(t, amount, e.Status)
 }

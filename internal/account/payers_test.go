@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/account"
+	"ajo/internal/clock"
+	"ajo/internal/testenv"
 )
 
 // What is known of an account that is to pay is its own tenant's: limits, prices, who bears the fee
@@ -49,4 +51,23 @@ func TestWhatIsKnownOfPayers(t *testing.T) {
 	require.Equal(t, [2][5]bool{{true}, {false, true, true, true, true}}, known())
 	b.Clock.Set(now.Add(time.Hour))
 	require.Equal(t, [2][5]bool{{}, {false, true, true, true, true}}, known())
+}
+
+// Which account a reference names does not go by the clocks of the machines that opened them: of
+// two of one-time, the newer one. Not parallel, as all ids of a process are made one after the
+// other.
+func TestTheNewerAccountOfTwoMachines(t *testing.T) {
+	b := setup(t)
+	testenv.MachineAhead(t, 10*time.Minute)
+	first := b.provision(onetime("shop"))
+	second := clock.NewID() // of a machine whose clock is right
+	b.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_number, bank_account_name, status, type, created_at, updated_at)
+		SELECT $2, tenant_id, customer_id, account_ref, provider, '3000000001', bank_account_name, status, type, $3, $3 FROM accounts WHERE id = $1`,
+		first.ID, second, b.Clock.Now())
+	named, err := b.svc.Get(b.ctx, b.tenant, "shop")
+	require.NoError(t, err)
+	require.Equal(t, second, named.ID)
+	named, err = b.svc.OfCustomer(b.ctx, b.tenant, first.CustomerID)
+	require.NoError(t, err)
+	require.Equal(t, second, named.ID)
 }

@@ -233,7 +233,7 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 			return err
 		}
 		if !found {
-			r.Account = Account{ID: uuid.Must(uuid.NewV7())}
+			r.Account = Account{ID: clock.NewID()} // by it, the newest is found
 			err = tx.QueryRow(ctx, `
 				INSERT INTO accounts AS a (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, callback_url,
 					expected_amount, expires_at, leased_until, created_at, updated_at, policy)

@@ -26,9 +26,10 @@ func idTime(t time.Time) int64 {
 }
 
 // NewID makes a UUIDv7 of the time by the database's clock, once the process has synced one. Rows
-// that are found, or read on, by the time in their ids have such ids: events and deliveries. Each
-// is greater than those before it in this process. (So are those of [uuid.NewV7], but they never go
-// back: once a machine's clock was ahead, they stay ahead when it has been set right.)
+// that are found, or read on, by the time in their ids have such ids, and those of which the newest
+// counts: events and deliveries, accounts, and what limits and policies hold. Each is greater than
+// those before it in this process. (So are those of [uuid.NewV7], but they never go back: once a
+// machine's clock was ahead, they stay ahead when it has been set right.)
 func NewID() uuid.UUID {
 	id := uuid.Must(uuid.NewRandom())
 	for {
