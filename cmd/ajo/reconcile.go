@@ -33,11 +33,11 @@ func (t *tool) newReconcileCmd() *cobra.Command {
 	cmd = newShowCmd(t, showing[reconcile.Report]{
 		command: command{
 			use: "reconcile --from <time> [--to <time>]", short: "Compare the books with the bank's transaction list; exit code 1 when they disagree",
-			long: `Reads the bank's list of the payments that it dates from --from to --to (now, without it; at most 31 days), and
-compares it with the books. Successful payments whose event never came are stored, and posted by the workers. What
-disagrees otherwise is only reported: payments, and status, sum, fee and destination of payouts. What is found is
-asked about in every later run until it is settled ("ajo reconcile open"). The report is kept. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and
-_CLIENT_SECRET. Exit code 1 when a person must look; missing events and payments that an operator can assign are no
+			long: `Reads the bank's list of the payments that it dates from --from to --to (now, without it or if it is
+later; at most 31 days), and compares it with the books. Successful payments whose event never came are stored, and
+posted by the workers. What disagrees otherwise is only reported: payments, and status, sum, fee and destination of
+payouts. What is found is asked about in every later run until it is settled ("ajo reconcile open"). The report is
+kept. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET. Exit code 1 when a person must look; missing events and payments that an operator can assign are no
 reason.`,
 			example: "  ajo reconcile --from 2026-03-01 --to 2026-03-02 --csv\n  ajo reconcile --from 2h",
 			flags: func(cmd *cobra.Command) {

@@ -27,7 +27,7 @@ import (
 
 // Refusals of a reconciliation.
 var (
-	ErrWindow        = errs.New(errs.Invalid, "the window must begin before it ends, end by now, and be at most 31 days long")
+	ErrWindow        = errs.New(errs.Invalid, "the window must begin before it ends, and by now, and be at most 31 days long")
 	ErrOtherAccount  = errs.New(errs.Invalid, "the window begins before the books came to this account at the bank (ajo wallet move): its list says nothing of them")
 	ErrRunNotFound   = errs.New(errs.NotFound, "reconciliation not found")
 	ErrRunUnfinished = errs.New(errs.Conflict, "a reconciliation has no report before it has finished")
@@ -122,8 +122,8 @@ const (
 	kindManual   = "manual"
 )
 
-// Run compares the payments that the bank dates from (inclusive) to (exclusive) with the books, at
-// a person's request, and stores the report. Successful payments whose event never came are stored
+// Run compares the payments that the bank dates from (inclusive) to (exclusive), or until now, with
+// the books, at a person's request, and stores the report. Successful payments whose event never came are stored
 // and posted, even if there is an error: what was stored stays, but a window that was not read to
 // its end counts as not read. [provider.ErrNotSet], [ErrWindow], [ErrOtherAccount], or the bank's
 // error. It ends with its context; a full page takes one call.
@@ -132,7 +132,8 @@ func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
 		return Report{}, provider.ErrNotSet
 	}
 	from, to = from.UTC().Truncate(time.Second), to.UTC().Add(time.Second-1).Truncate(time.Second)
-	if !from.Before(to) || to.Sub(from) > maxWindow || from.After(s.clock.Now()) {
+	to = earlier(to, s.clock.Now().Truncate(time.Second).Add(time.Second))
+	if !from.Before(to) || to.Sub(from) > maxWindow {
 		return Report{}, ErrWindow
 	}
 	since, err := transfer.WalletSince(ctx, s.pool)

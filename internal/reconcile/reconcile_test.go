@@ -530,6 +530,17 @@ func TestReconcileRefusesOddWindows(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+// A time that is yet to come is not compared, and no report says that it was.
+func TestReconcileEndsByNow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.Clock.Now()
+	r, err := b.svc.Run(b.ctx, now.Add(-time.Hour), now.Add(11*time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, now.Add(time.Second), r.To, "the second that has begun")
+	require.Equal(t, r.To, testenv.Value[time.Time](b.Env, `SELECT window_to FROM reconciliations`).UTC())
+}
+
 func TestReconcileComparesTheFloat(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
