@@ -10,6 +10,7 @@ import (
 
 	"ajo/internal/compact"
 	"ajo/internal/money"
+	"ajo/internal/partition"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -18,6 +19,7 @@ import (
 // The reasons why the float cannot be compared.
 const (
 	whyNoEvent    = "no event with the wallet's balance has come yet"
+	whyArchived   = "no event that is here has the wallet's balance: those that had it may be in the archive"
 	whySameSecond = "several events bear the newest event's time, and its second is the finest there is"
 	whyReversed   = "entries were reversed after the newest event, and when the wallet gave the money back is not known"
 	whyUnderWay   = "payouts were under way: the wallet may have paid them or not"
@@ -47,8 +49,15 @@ type walletAt struct {
 // up in time fails no run: the same run would be repeated, and no later window read.
 func (r *comparison) compareFloat(ctx context.Context) error {
 	w, err := r.newestWallet(ctx)
-	if err != nil || w.at.IsZero() {
+	if err != nil {
+		return err
+	}
+	if w.at.IsZero() {
+		archived, err := partition.ArchivedBefore(ctx, r.pool, "event_bodies")
 		r.report.Float.Why = whyNoEvent
+		if archived != nil {
+			r.report.Float.Why = whyArchived
+		}
 		return err
 	}
 	b, err := r.booksAt(ctx, w.at)
@@ -121,7 +130,7 @@ func (r *comparison) explain(ctx context.Context, at time.Time) (list []Explanat
 }
 
 // newestWallet finds the newest event, by the bank's time, that carries the wallet's balance; zero:
-// none has come.
+// none has come, or what had it is archived.
 func (r *comparison) newestWallet(ctx context.Context) (newest walletAt, err error) {
 	rows := pg.Rows(ctx, r.pool, `
 		SELECT e.id, e.occurred_at, b.body

@@ -354,3 +354,19 @@ func TestFloatOfManyParts(t *testing.T) {
 	}
 	require.Equal(t, f.Difference.Sub(f.Unexplained.Amount).String(), sum.String())
 }
+
+// Once the last events with the wallet's balance are in the archive, the report does not say that
+// none has come.
+func TestFloatOfArchivedEvents(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	require.True(t, b.float().Comparable)
+	b.ExecUnguarded(`DELETE FROM event_bodies`)
+	b.Exec(`INSERT INTO archives (partition, table_name, from_id, to_id, status, manifest, archived_at)
+		VALUES ('event_bodies_20251001', 'event_bodies', $1, $2, 'archived', '{}', $3)`, uuid.Nil, uuid.Max, b.Clock.Now())
+	f := b.lastHour().Float
+	require.Equal(t, "no event that is here has the wallet's balance: those that had it may be in the archive", f.Why)
+	require.Nil(t, f.Wallet)
+	b.Exec(`UPDATE archives SET status = 'restored', restored_at = $1`, b.Clock.Now())
+	require.Equal(t, "no event with the wallet's balance has come yet", b.lastHour().Float.Why)
+}
