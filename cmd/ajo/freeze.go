@@ -165,13 +165,16 @@ lets them go on.`,
 			if f.Stands(now) {
 				state = freeze.Standing
 			}
-			id := f.ID.String()
+			id, since := f.ID.String(), "" // of a suspension it may be forgotten
+			if f.CreatedAt != nil {
+				since = age(now, *f.CreatedAt)
+			}
 			if f.Scope == freeze.Suspension {
 				id = "-"
 			}
 			return []field{
 				{"FREEZE", id},
-				{"AGE", age(now, f.CreatedAt)},
+				{"AGE", since},
 				{"STATUS", string(state)},
 				{"STOPS", stops},
 				{"UNTIL", stamp(f.Until)},
@@ -199,7 +202,7 @@ func (t *tool) newFreezeLiftCmd() *cobra.Command {
 				return plan{}, freeze.ErrEnded
 			}
 			return plan{
-				will:     fmt.Sprintf("Lift the freeze of %s that %s began at %s: %s. Its payouts go on at once, unless another freeze or a suspension stops them too.", f.Target(), f.Actor, stamp(&f.CreatedAt), f.Reason),
+				will:     fmt.Sprintf("Lift the freeze of %s that %s began at %s: %s. Its payouts go on at once, unless another freeze or a suspension stops them too.", f.Target(), f.Actor, stamp(f.CreatedAt), f.Reason),
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
 					f, err := tools.Freezes.Lift(ctx, id, by)

@@ -107,7 +107,7 @@ func TestCommandsGoByPostgresClock(t *testing.T) {
 	theirs := time.Now().Add(time.Hour)
 	f := decode[freeze.Freeze](o, "freeze", "payouts", "--until", "2h", "--yes", "--reason", "the bank pays twice")
 	set := decode[limit.Set](o, "tenant", "limits", "set", o.tenant.String(), "--max-transfer", "500", "--yes", "--reason", "contract 12")
-	for _, c := range []struct{ want, got time.Time }{{theirs, f.CreatedAt}, {theirs.Add(2 * time.Hour), *f.Until}, {theirs, set.StartsAt}} {
+	for _, c := range []struct{ want, got time.Time }{{theirs, *f.CreatedAt}, {theirs.Add(2 * time.Hour), *f.Until}, {theirs, set.StartsAt}} {
 		require.WithinDuration(t, c.want, c.got, 10*time.Minute)
 	}
 	id, until := uuid.Must(uuid.NewV7()), theirs.Add(-30*time.Minute) // half an hour to come by this machine's clock

@@ -69,7 +69,7 @@ var freezesPage = template.Must(template.New("freezes").Funcs(template.FuncMap{
 {{else}}{{if .List}}<table>
 <thead><tr><th scope="col">Payouts of</th><th scope="col">Since</th><th scope="col">Until</th><th scope="col">Settle requests</th><th scope="col">By</th><th scope="col">Why</th><th scope="col">To end it</th></tr></thead>
 <tbody>
-{{range .List}}<tr><th scope="row">{{.Target}}</th><td>{{time .CreatedAt}}</td><td>{{with .Until}}{{time .}}{{else}}{{if eq .Scope "suspension"}}it is activated{{else}}it is lifted{{end}}{{end}}</td>
+{{range .List}}<tr><th scope="row">{{.Target}}</th><td>{{with .CreatedAt}}{{time .}}{{end}}</td><td>{{with .Until}}{{time .}}{{else}}{{if eq .Scope "suspension"}}it is activated{{else}}it is lifted{{end}}{{end}}</td>
 <td>{{if .Requests}}refused{{else}}wait{{end}}</td><td>{{.Actor}}</td><td>{{.Reason}}</td><td><code>{{if eq .Scope "suspension"}}ajo tenant activate {{.Subject}}{{else}}ajo freeze lift {{.ID}}{{end}}</code></td></tr>
 {{end}}</tbody>
 </table>

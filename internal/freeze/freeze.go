@@ -62,7 +62,7 @@ type Freeze struct {
 	Requests  bool // new settle requests are refused too
 	Reason    string
 	Actor     string
-	CreatedAt time.Time
+	CreatedAt *time.Time // nil of a suspension: its line of the audit log is removed
 	Until     *time.Time // when it ends by itself; nil: never
 	LiftedAt  *time.Time
 }
@@ -180,11 +180,11 @@ func LacksSuspended(list []Freeze) bool {
 
 // suspendedSQL has who suspended a tenant, and why, from the audit log, which keeps it for a year.
 const suspendedSQL = `
-		SELECT '00000000-0000-0000-0000-000000000000'::uuid, 'suspension', t.id, t.id, true, coalesce(l.reason, ''), coalesce(l.actor, ''), coalesce(l.at, t.updated_at),
+		SELECT '00000000-0000-0000-0000-000000000000'::uuid, 'suspension', t.id, t.id, true, coalesce(l.reason, ''), coalesce(l.actor, ''), l.at,
 			NULL::timestamptz, NULL::timestamptz
 		FROM tenants t LEFT JOIN LATERAL (
 			SELECT reason, actor, at FROM audit_log WHERE tenant_id = t.id AND action IN ('tenant.suspend', 'tenant.begin-close', 'tenant.close') ORDER BY id DESC LIMIT 1) l ON true
-		WHERE t.status = 'suspended' ORDER BY 8 DESC LIMIT $1`
+		WHERE t.status = 'suspended' ORDER BY 8 DESC NULLS LAST LIMIT $1`
 
 // List returns a page of freezes, newest first, of one status or, if it is empty, of all. Before
 // those that stand, the first page has the newest 100 tenants that are suspended. [ErrStatus], or

@@ -170,6 +170,26 @@ func TestSuspendedTenantsAreListed(t *testing.T) {
 	require.Len(t, rest, 1)
 }
 
+// Of a tenant whose suspension the audit log has no more, the list does not say since when it is
+// suspended: another change of the tenant says nothing about that.
+func TestSuspendedBeforeTheAuditLog(t *testing.T) {
+	b := setup(t)
+	forgotten, known := b.Tenant(), b.Tenant()
+	b.Exec(`UPDATE tenants SET status = 'suspended', updated_at = $2 WHERE id = ANY($1)`, []uuid.UUID{forgotten, known}, b.Clock.Now())
+	since := b.Clock.Now()
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		return audit.Write(b.ctx, tx, since, by.Entry("tenant.suspend", "tenant:"+known.String(), nil).Of(known))
+	}))
+	b.Clock.Advance(400 * 24 * time.Hour)
+	b.Exec(`UPDATE tenants SET payout_fee_by = 'tenant', updated_at = $2 WHERE id = $1`, forgotten, b.Clock.Now())
+	list, _, err := b.svc.List(b.ctx, freeze.Standing, page.Request{Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.Equal(t, []uuid.UUID{known, forgotten}, []uuid.UUID{list[0].Subject, list[1].Subject})
+	require.Equal(t, since, list[0].CreatedAt.UTC())
+	require.Nil(t, list[1].CreatedAt)
+}
+
 // A freeze returns once the transactions that had written transfers before it have ended; it waits
 // neither for those of another database's or of readers, nor for those that come later.
 func TestAFreezeWaitsForWritersAlone(t *testing.T) {
