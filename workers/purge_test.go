@@ -74,3 +74,20 @@ func TestYoungAuditLinesStay(t *testing.T) {
 	require.Error(t, retention.Purge(b.ctx, b.Pool, retention.Keep{Audit: time.Hour}, time.Now(), 10))
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log`))
 }
+
+// The last finished reconciliation of each kind stays, however old it is: the next one names what
+// nobody has read since.
+func TestTheLastRunOfEachKindStays(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, kind := range []string{"periodic", "daily", "again", "manual"} {
+		b.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, finished_at, report)
+			SELECT gen_random_uuid(), $1, at - interval '1 day', at, 'finished', at, at, '{}'
+			FROM generate_series(now() - interval '50 days', now() - interval '40 days', interval '1 day') at`, kind)
+	}
+	b.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, finished_at, report)
+		VALUES (gen_random_uuid(), 'periodic', now() - interval '1 hour', now(), 'finished', now(), now(), '{}')`)
+	require.NoError(t, retention.Purge(b.ctx, b.Pool, retention.Keep{Reports: 31 * 24 * time.Hour}, time.Now(), 10))
+	require.Equal(t, "again 40, daily 40, manual 40, periodic 0", testenv.Value[string](b.Env, `
+		SELECT string_agg(kind || ' ' || extract(day FROM now() - window_to), ', ' ORDER BY kind, window_to) FROM reconciliations`))
+}
