@@ -153,9 +153,14 @@ func (e *edge) replaySince(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
+	archived, err := e.Webhooks.ArchivedBefore(c.UserContext())
+	if err != nil {
+		return err
+	}
 	n, more, err := e.Webhooks.ReplaySince(c.UserContext(), caller(c).ID, *since, e.acting(c))
 	return answer(c, struct {
-		Count   int  `json:"count"`
-		HasMore bool `json:"hasMore"`
-	}{n, more}, err)
+		Count          int        `json:"count"`
+		HasMore        bool       `json:"hasMore"`
+		ArchivedBefore *time.Time `json:"archivedBefore"`
+	}{n, more, archived}, err)
 }

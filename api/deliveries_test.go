@@ -292,9 +292,14 @@ func TestArchivedDeliveries(t *testing.T) {
 	letters := func(of member) any { return w.read(of.withKey(), "/v1/webhooks/dead-letters")["archivedBefore"] }
 	require.Nil(t, w.read(m.withSession(), "/auth/deliveries")["archivedBefore"])
 	require.Nil(t, letters(m))
+	replayed := func() any {
+		return w.ask("POST", "/auth/deliveries/replay", `{"since":"2025-10-15T00:00:00Z"}`, 200, m.withSession())["archivedBefore"]
+	}
+	require.Nil(t, replayed())
 	from, to := time.Date(2025, 10, 1, 0, 0, 0, 0, time.UTC), time.Date(2025, 11, 1, 0, 0, 0, 0, time.UTC)
 	w.Exec(`INSERT INTO archives (partition, table_name, from_id, to_id, status, manifest, archived_at)
 		VALUES ('deliveries_20251001', 'deliveries', $1, $2, 'archived', '{}', $3)`, partition.Floor(from), partition.Floor(to), w.Clock.Now())
+	require.Equal(t, "2025-11-01T00:00:00Z", replayed(), "what is archived is not sent again")
 	for _, who := range []member{m, other} {
 		require.Equal(t, "2025-11-01T00:00:00Z", w.read(who.withSession(), "/auth/deliveries")["archivedBefore"])
 		require.Equal(t, "2025-11-01T00:00:00Z", letters(who))
@@ -312,6 +317,7 @@ func TestArchivedDeliveries(t *testing.T) {
 	w.Exec(`UPDATE archives SET status = 'restored', restored_at = $1`, w.Clock.Now())
 	require.Nil(t, w.read(m.withSession(), "/auth/deliveries")["archivedBefore"], "all are here again")
 	require.Nil(t, letters(m))
+	require.Nil(t, replayed())
 	w.do("GET", "/auth/deliveries/"+partition.Floor(from).String(), "", m.withSession()...).refused(404, "delivery not found")
 }
 

@@ -3,7 +3,7 @@
 import { get, post, segment } from './api.js';
 import { asked, confirmed } from './dialog.js';
 import { h } from './dom.js';
-import { grouped, plural } from './format.js';
+import { grouped, moment, plural } from './format.js';
 import { setQuery, to } from './route.js';
 import { filters, list, read } from './table.js';
 import { announce, badge, button, card, code, copyButton, dim, empty, facts, follow, pageHead, refreshButton, region, retitle, time } from './ui.js';
@@ -65,10 +65,12 @@ function resend(reload) {
     text: 'Each gets a new set of attempts: the oldest first, ten a second, so that new events are not delayed.',
     fields: [{ name: 'since', label: 'From this day on', type: 'date', required: true, hint: 'In Lagos time.' }],
     act: async ({ since }) => {
-      const { count, hasMore } = await post('/auth/deliveries/replay', { since: since + 'T00:00:00+01:00' });
+      const from = since + 'T00:00:00+01:00';
+      const { count, hasMore, archivedBefore } = await post('/auth/deliveries/replay', { since: from });
       await reload();
-      announce(!count ? 'No dead letter since that day can be sent again.'
-        : `${plural(count, 'delivery is', 'deliveries are')} being sent again.${hasMore ? ' There are more: repeat it in two minutes.' : ''}`);
+      const older = new Date(from) < new Date(archivedBefore) ? ` Those from before ${moment(archivedBefore)} may be archived: they are not sent, and support can restore them.` : '';
+      announce((!count ? 'No dead letter since that day can be sent again.'
+        : `${plural(count, 'delivery is', 'deliveries are')} being sent again.${hasMore ? ' There are more: repeat it in two minutes.' : ''}`) + older);
     },
   });
 }

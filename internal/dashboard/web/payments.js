@@ -124,6 +124,14 @@ test('all dead letters since a day are sent again from the list of deliveries', 
 
   // of what is archived, neither the list nor a payment says that it never was
   const archivedBefore = new Date(Date.now() + 60000).toISOString();
+  await page.route('**/auth/deliveries/replay', async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...await response.json(), count: 2, archivedBefore } });
+  });
+  await page.getByRole('button', { name: 'Send dead letters again…' }).click();
+  await dialog.getByLabel('From this day on').fill(today());
+  await dialog.getByRole('button', { name: 'Send again' }).click();
+  await page.getByText('2 deliveries are being sent again. Those from before').waitFor();
   for (const path of ['**/auth/deliveries?*', '**/auth/payments/*']) {
     await page.route(path, async (route) => {
       const response = await route.fetch();
