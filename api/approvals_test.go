@@ -1,12 +1,14 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/freeze"
 	"ajo/internal/tenant"
 )
 
@@ -86,4 +88,43 @@ func TestApprovalsOverHTTP(t *testing.T) {
 	w.read(owner.withSession(), "/auth/transfers/"+rejected).has(t, fields{"status": "failed", "failureReason": "the transfer was rejected by a member"})
 	require.Len(t, w.read(owner.withSession(), "/auth/audit?action=transfer.approve").list("entries"), 2)
 	require.Len(t, w.read(owner.withSession(), "/auth/audit?action=transfer.reject").list("entries"), 1)
+}
+
+// A change of what payouts are accepted by stands, and its answer says so, if a payout under way
+// does not end.
+func TestChangesWhilePayoutsDoNotEnd(t *testing.T) {
+	w := setup(t)
+	owner, key := w.funded("5000.00")
+	var at []string
+	for _, number := range []string{"0123456789", "1234567890", "2345678901"} {
+		saved := w.ask("POST", "/v1/beneficiaries", `{"bankCode":"058","accountNumber":"`+number+`"}`, 201, key)
+		at = append(at, "/beneficiaries/"+saved["id"].(string))
+		w.ask("POST", "/auth"+at[len(at)-1]+"/exempt", `{"exempt":true}`, 200, owner.withSession())
+	}
+	tx, err := w.Pool.Begin(context.Background())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	_, err = tx.Exec(context.Background(), `LOCK TABLE transfers IN ROW EXCLUSIVE MODE`)
+	require.NoError(t, err)
+	var got []<-chan reply
+	for _, r := range []struct {
+		method, path, body string
+		by                 header
+	}{
+		{"POST", "/auth/payout-policy", `{"approvals":1,"threshold":"50.00"}`, owner.withSession()},
+		{"POST", "/auth" + at[0] + "/exempt", `{"exempt":false}`, owner.withSession()},
+		{"DELETE", "/auth" + at[1], "", owner.withSession()},
+		{"DELETE", "/v1" + at[2], "", key},
+	} {
+		got = append(got, w.asked(r.method, r.path, r.body, r.by...))
+	}
+	w.ask("POST", "/v1/accounts/shop-1/settle", `{"amount":"1.00","bankCode":"058","accountNumber":"0123456789"}`, 202, append(header(key), "Idempotency-Key", "beside"))
+	w.ask("POST", "/auth"+at[0]+"/exempt", `{"exempt":true}`, 200, owner.withSession()) // nobody is waited for
+	for _, r := range got {
+		(<-r).refused(409, freeze.ErrAccepting.Error())
+	}
+	w.read(owner.withSession(), "/auth/payout-policy").has(t, fields{"approvals": json.Number("1"), "threshold": "50.00"})
+	require.Len(t, w.read(key, "/v1/beneficiaries").list("beneficiaries"), 1)
+	require.NoError(t, tx.Rollback(context.Background()))
+	w.ask("POST", "/auth"+at[0]+"/exempt", `{"exempt":false}`, 200, owner.withSession())
 }

@@ -62,7 +62,8 @@ func (c *Client) RenameBeneficiary(ctx context.Context, id, label string) (Benef
 	return call[Beneficiary](ctx, c, "PATCH", path("/v1/beneficiaries/", id), map[string]string{"label": label})
 }
 
-// RemoveBeneficiary removes a beneficiary, and returns it as it was.
+// RemoveBeneficiary removes a beneficiary, and returns it as it was. 409 when it is removed, but
+// payouts under way may still be accepted as before.
 func (c *Client) RemoveBeneficiary(ctx context.Context, id string) (Beneficiary, error) {
 	return call[Beneficiary](ctx, c, "DELETE", path("/v1/beneficiaries/", id), nil)
 }

@@ -222,6 +222,9 @@ func TestAFreezeWaitsForWritersAlone(t *testing.T) {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM freezes`) == 2
 	})
 	require.Empty(t, done)
+	gone, cancel := context.WithCancel(b.ctx)
+	cancel()
+	require.ErrorIs(t, freeze.AwaitSubmissions(gone, b.Pool), freeze.ErrOpen, "who cannot look has not seen the end")
 	require.NoError(t, writer.Rollback(b.ctx))
 	require.NoError(t, <-done)
 }

@@ -3,6 +3,7 @@ package freeze
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -30,23 +31,26 @@ func Stops(account, tenant, now string) string {
 }
 
 const (
-	// awaitFor is how long [AwaitSubmissions] waits; the transactions last milliseconds.
+	// awaitFor is how long [AwaitSubmissions] and [AwaitAcceptances] wait; the transactions last
+	// milliseconds.
 	awaitFor = 10 * time.Second
-	// awaitPoll is how often it looks.
+	// awaitPoll is how often they look.
 	awaitPoll = 5 * time.Millisecond
 )
 
-// What may be left to do once a change has been committed. Neither says that it was not made.
+// What may be left to do once a change has been committed. None says that it was not made.
 var (
 	// ErrOpen says that a freeze stands, but that the transactions from before it were not seen to
 	// end.
 	ErrOpen = errs.New(errs.Conflict, "it stands, but the transactions that were open before it were not seen to end: payouts that they are submitting may still leave")
+	// ErrAccepting says the same of a change of what payouts are accepted by.
+	ErrAccepting = errs.New(errs.Conflict, "the change stands, but a transaction that was open before it has not ended: payouts in it may still be accepted as before")
 	// ErrNotResumed says that what stopped payouts has ended, but that these were not made due.
 	ErrNotResumed = errs.New(errs.Conflict, "it is done, but payouts that may go on now were not made due: they go on by themselves within half an hour")
 )
 
-// writersSQL names the transactions that have written transfers and not ended. A statement takes
-// its table's lock before it looks at the rows, and its transaction keeps it.
+// writersSQL names the transactions that have written transfers, or are about to, and not ended. A
+// statement takes its table's lock before it looks at the rows, and its transaction keeps it.
 const writersSQL = `
 	SELECT virtualtransaction FROM pg_locks
 	WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -54,36 +58,37 @@ const writersSQL = `
 
 // AwaitSubmissions returns when every transaction that was writing transfers at its call has
 // ended. Those that come later see what was committed before the call, so it holds up nobody and
-// takes no lock. Any error is [ErrOpen] too.
-func AwaitSubmissions(ctx context.Context, pool *pg.Pool) error {
-	open, err := pg.Collect(ctx, pool, pgx.RowTo[string], writersSQL)
-	if err != nil {
-		return errors.Join(ErrOpen, err)
-	}
-	if len(open) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, awaitFor, ErrOpen)
+// takes no lock. [ErrOpen].
+func AwaitSubmissions(ctx context.Context, pool *pg.Pool) error { return await(ctx, pool, ErrOpen) }
+
+// AwaitAcceptances is [AwaitSubmissions] for a change of what payouts are accepted by, such as a
+// tenant's policy: who accepts them has the lock before it reads that (package transfer).
+// [ErrAccepting].
+func AwaitAcceptances(ctx context.Context, pool *pg.Pool) error {
+	return await(ctx, pool, ErrAccepting)
+}
+
+// await returns late if it has not seen the transactions end, in time and before ctx ended.
+func await(ctx context.Context, pool *pg.Pool, late error) error {
+	ctx, cancel := context.WithTimeout(ctx, awaitFor)
 	defer cancel()
 	tick := time.NewTicker(awaitPoll)
 	defer tick.Stop()
-	for {
+	open, err := pg.Collect(ctx, pool, pgx.RowTo[string], writersSQL)
+	for err == nil && len(open) > 0 {
 		select {
 		case <-ctx.Done():
-			if err := context.Cause(ctx); !errors.Is(err, ErrOpen) {
-				return errors.Join(ErrOpen, err)
-			}
-			return ErrOpen
+			return late
 		case <-tick.C:
 		}
-		now, err := pg.Collect(ctx, pool, pgx.RowTo[string], writersSQL)
-		if err != nil {
-			return errors.Join(ErrOpen, err)
-		}
-		if open = slices.DeleteFunc(open, func(tx string) bool { return !slices.Contains(now, tx) }); len(open) == 0 {
-			return nil
-		}
+		var now []string
+		now, err = pg.Collect(ctx, pool, pgx.RowTo[string], writersSQL)
+		open = slices.DeleteFunc(open, func(tx string) bool { return !slices.Contains(now, tx) })
 	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", late, err)
+	}
+	return nil
 }
 
 // resumeSlice is how many payouts one transaction makes due.

@@ -21,6 +21,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/clock"
 	"ajo/internal/errs"
+	"ajo/internal/freeze"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 )
@@ -66,11 +67,17 @@ type Service struct {
 
 // SetPayouts sets the limits of what a tenant pays out from a time on, until the next ones start;
 // the zero time is now. The day's sums count what is accepted from the first limits of the tenant
-// on, whether these have started or not. For operators. [ErrStarts], [ErrNegative].
+// on, whether these have started or not. For operators. [ErrStarts], [ErrNegative];
+// freeze.ErrAccepting: they are set, but payouts that were under way may be accepted, and left
+// uncounted, without them.
 func (s *Service) SetPayouts(ctx context.Context, tenantID uuid.UUID, starts time.Time, p Payouts, by audit.By) (Set, error) {
-	return s.set(ctx, tenantID, starts, Set{Payouts: p}, by, []*money.Amount{p.MaxTransfer, p.MaxAccountDay, p.MaxTenantDay}, `
+	set, err := s.set(ctx, tenantID, starts, Set{Payouts: p}, by, []*money.Amount{p.MaxTransfer, p.MaxAccountDay, p.MaxTenantDay}, `
 		INSERT INTO payout_limits (tenant_id, starts_at, created_at, actor, reason, max_transfer, max_account_day, max_tenant_day)
 		SELECT $1, $2, $3, $4, $5, $6::numeric, $7::numeric, $8::numeric WHERE NOT EXISTS (SELECT FROM payout_limits WHERE tenant_id = $1 AND starts_at = $2)`)
+	if err == nil {
+		err = freeze.AwaitAcceptances(ctx, s.Pool)
+	}
+	return set, err
 }
 
 // SetTier sets the limits of what comes in to accounts of customers of a tier, from a time on and

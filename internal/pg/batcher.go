@@ -46,6 +46,9 @@ type BatchOptions[T any] struct {
 	// Order sorts the items of a batch, and so the locks that it takes one after the other: by id
 	// within a kind ([CompareIDs], [ByID]). Nil: as they came.
 	Order func(a, b T) int
+	// Writes is a table whose writers somebody waits for (freeze.AwaitAcceptances): the batches
+	// take a writer's lock with their BEGIN, before they read what they write by. Empty: none.
+	Writes string
 }
 
 // NewBatcher starts a batcher. do works on all items in the transaction, in the order of the
@@ -81,6 +84,9 @@ func (b *Batcher[T, R]) run(ctx context.Context, items []T) []batch.Outcome[R] {
 	options := pgx.TxOptions{BeginQuery: beginBatch}
 	if b.o.Name == "" {
 		options.BeginQuery = beginReading
+	}
+	if b.o.Writes != "" {
+		options.BeginQuery += `; lock table ` + b.o.Writes + ` in row exclusive mode`
 	}
 	out := make([]batch.Outcome[R], len(items))
 	size := len(items) // of the next transaction

@@ -74,6 +74,7 @@ var sideways = map[string][]string{
 	"ajo/internal/transfer":  {"ajo/internal/account", "ajo/internal/fee", "ajo/internal/freeze", "ajo/internal/idempotency", "ajo/internal/limit", "ajo/internal/webhook"},
 	"ajo/internal/tenant":    {"ajo/internal/freeze", "ajo/internal/webhook"},
 	"ajo/internal/customer":  {"ajo/internal/freeze"},
+	"ajo/internal/limit":     {"ajo/internal/freeze"},
 	"ajo/internal/invariant": {"ajo/internal/fee", "ajo/internal/freeze"},
 	"ajo/internal/account":   {"ajo/internal/customer", "ajo/internal/fee", "ajo/internal/freeze", "ajo/internal/idempotency"},
 }

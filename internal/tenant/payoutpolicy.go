@@ -9,6 +9,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/errs"
+	"ajo/internal/freeze"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/safehttp"
@@ -116,7 +117,8 @@ func readPayoutPolicy(ctx context.Context, q pg.Querier, id uuid.UUID, mode lock
 // SetPayoutPolicy sets the tenant's policy for the payouts that are accepted from now on. The owner
 // gets an e-mail when a session does it. One that asks for more approvals than there are members
 // who may approve is set, with a warning. The owner's session, or an operator. [ErrNotFound], and
-// refusals that name the field.
+// refusals that name the field. freeze.ErrAccepting: it is set, but payouts that were under way may
+// still be accepted by the one before.
 func (s *Service) SetPayoutPolicy(ctx context.Context, id uuid.UUID, p PayoutPolicy, by audit.By) (out StandingPolicy, err error) {
 	if err := p.Check(); err != nil {
 		return out, err
@@ -147,8 +149,11 @@ func (s *Service) SetPayoutPolicy(ctx context.Context, id uuid.UUID, p PayoutPol
 		}
 		return audit.Write(ctx, tx, now, by.Entry("tenant.policy", target(id), audit.Change{Before: was.shown(), After: p.shown()}).Of(id))
 	})
-	if err == nil && by.Own() {
+	if err != nil {
+		return out, err
+	}
+	if by.Own() {
 		s.mails.send(policyEmail(email, by))
 	}
-	return out, err
+	return out, freeze.AwaitAcceptances(ctx, s.Pool)
 }

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/batch"
 	"ajo/internal/errs"
+	"ajo/internal/freeze"
 	"ajo/internal/page"
 	"ajo/internal/pg"
 )
@@ -159,17 +160,22 @@ func (s *Service) RenameBeneficiary(ctx context.Context, tenantID, id uuid.UUID,
 
 // RemoveBeneficiary removes a beneficiary, and returns it as it was. Payouts that were accepted to
 // its account continue. Needs an API key or a session. [ErrBeneficiary], also when it is removed
-// already.
+// already; freeze.ErrAccepting: it is removed, but payouts under way may still count it as saved.
 func (s *Service) RemoveBeneficiary(ctx context.Context, tenantID, id uuid.UUID, by audit.By) (Beneficiary, error) {
-	return s.changeBeneficiary(ctx, tenantID, id, by, "beneficiary.remove", func(tx pg.Tx, now time.Time, _ *Beneficiary) error {
+	b, err := s.changeBeneficiary(ctx, tenantID, id, by, "beneficiary.remove", func(tx pg.Tx, now time.Time, _ *Beneficiary) error {
 		_, err := tx.Exec(ctx, `UPDATE beneficiaries SET removed_at = $2 WHERE id = $1`, id, now)
 		return err
 	})
+	if err == nil {
+		err = freeze.AwaitAcceptances(ctx, s.Pool)
+	}
+	return b, err
 }
 
 // ExemptBeneficiary sets whether payouts to the beneficiary's account need no approval, for those
 // that are accepted from then on. Needs the owner's session, because whoever can exempt an account
-// needs nobody's approval. It reports whether anything changed. [ErrBeneficiary].
+// needs nobody's approval. It reports whether anything changed. [ErrBeneficiary];
+// freeze.ErrAccepting: the exemption has ended, but payouts under way may still go by it.
 func (s *Service) ExemptBeneficiary(ctx context.Context, tenantID, id uuid.UUID, exempt bool, by audit.By) (b Beneficiary, changed bool, err error) {
 	b, err = s.changeBeneficiary(ctx, tenantID, id, by, "beneficiary.exempt", func(tx pg.Tx, _ time.Time, b *Beneficiary) error {
 		changed = b.Exempt != exempt
@@ -177,7 +183,13 @@ func (s *Service) ExemptBeneficiary(ctx context.Context, tenantID, id uuid.UUID,
 		_, err := tx.Exec(ctx, `UPDATE beneficiaries SET exempt = $2 WHERE id = $1`, id, exempt)
 		return err
 	})
-	return b, changed && err == nil, err
+	if err != nil {
+		return b, false, err
+	}
+	if !exempt {
+		err = freeze.AwaitAcceptances(ctx, s.Pool)
+	}
+	return b, changed, err
 }
 
 // withBeneficiaries refuses the requests whose beneficiary was removed after it was read, while the

@@ -232,7 +232,7 @@ func New(o Options) *Service {
 	}
 	o.Lease = cmp.Or(o.Lease, work.Term)
 	s := &Service{Options: o}
-	s.accepts = pg.NewBatcher(o.Pool, pg.BatchOptions[*request]{Name: "transfer/accept", Max: batchSize, Writers: acceptWriters}, s.acceptAll)
+	s.accepts = pg.NewBatcher(o.Pool, pg.BatchOptions[*request]{Name: "transfer/accept", Max: batchSize, Writers: acceptWriters, Writes: "transfers"}, s.acceptAll)
 	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "transfer/claim", Max: batchSize, Order: pg.CompareIDs}, s.claimAll)
 	s.submits = pg.NewBatcher(o.Pool, pg.BatchOptions[*claimed]{Name: "transfer/submit", Max: batchSize, Order: pg.ByID((*claimed).id)}, s.submitAll)
 	s.postpones = pg.NewBatcher(o.Pool, pg.BatchOptions[postponement]{Name: "transfer/postpone", Max: batchSize, Order: pg.ByID(postponement.id)}, s.postponeAll)

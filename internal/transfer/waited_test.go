@@ -12,7 +12,10 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/batch"
+	"ajo/internal/idempotency"
+	"ajo/internal/limit"
 	"ajo/internal/pg"
+	"ajo/internal/tenant"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/ledger"
@@ -88,4 +91,72 @@ func TestMembersAreCheckedBehindTheLocks(t *testing.T) {
 	}
 	require.Equal(t, "958.00", b.balance())
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'transfer.settle'`))
+}
+
+// A change of what payouts are accepted by is answered when those that have read what held before
+// are accepted.
+func TestChangesWaitForPayoutsUnderWay(t *testing.T) {
+	b := setup(t)
+	exempted := func(b *bundle) transfer.Beneficiary {
+		b.policy(1, "50.00", "")
+		saved := b.save("0123456789", "Landlord")
+		b.exempt(saved, true)
+		return saved
+	}
+	for name, prepare := range map[string]func(b *bundle) (change func() error){
+		"policy": func(b *bundle) func() error {
+			tenants := tenant.New(tenant.Options{Pool: b.Pool, Clock: b.Clock, Log: b.log.Logger()})
+			b.T.Cleanup(func() { _ = tenants.Close(b.ctx) })
+			return func() error {
+				_, err := tenants.SetPayoutPolicy(b.ctx, b.tenant, tenant.PayoutPolicy{Approvals: 1, Threshold: sum("50.00")}, stop)
+				return err
+			}
+		},
+		"end of an exemption": func(b *bundle) func() error {
+			saved := exempted(b)
+			return func() error {
+				_, _, err := b.svc.ExemptBeneficiary(b.ctx, b.tenant, saved.ID, false, checker)
+				return err
+			}
+		},
+		"removal of a beneficiary": func(b *bundle) func() error {
+			saved := exempted(b)
+			return func() error {
+				_, err := b.svc.RemoveBeneficiary(b.ctx, b.tenant, saved.ID, checker)
+				return err
+			}
+		},
+		"first limits": func(b *bundle) func() error {
+			return func() error {
+				_, err := b.limits().SetPayouts(b.ctx, b.tenant, time.Time{}, limit.Payouts{MaxTransfer: sum("50.00")}, stop)
+				return err
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own := b.anotherAccount(t)
+			own.fund("100.00")
+			change := prepare(own)
+			lines := testenv.Value[int](own.Env, `SELECT count(*) FROM audit_log`)
+			accepted := -1 // when the change was answered
+			answered := make(chan error, 1)
+			begun := func(pg.Tx) error {
+				go func() {
+					err := change()
+					accepted = testenv.Value[int](own.Env, `SELECT count(*) FROM transfers WHERE tenant_id = $1`, own.tenant)
+					answered <- err
+				}()
+				testenv.Eventually(t, time.Minute, "the change to be committed", func() bool {
+					return testenv.Value[int](own.Env, `SELECT count(*) FROM audit_log`) == lines+1
+				})
+				return nil
+			}
+			require.NoError(t, own.InOrder(testenv.LocksBalance(own.account), begun, func() error {
+				_, err := own.svc.Settle(own.ctx, own.tenant, "shop", order("60.00"), idempotency.Request{})
+				return err
+			}))
+			require.NoError(t, <-answered)
+			require.Equal(t, 1, accepted, "the payout that went by what held before was accepted when the change was answered")
+		})
+	}
 }
