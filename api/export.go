@@ -40,6 +40,8 @@ const (
 var (
 	errBusy        = errs.New(errs.Unavailable, "too many exports are running; try again")
 	errManyExports = errs.New(errs.TooMany, "too many exports of this tenant are running")
+	// A message without a statement is not valid, so programs that keep books cannot read it.
+	errNoStatements = errs.New(errs.Unprocessable, "no account has lines in this period: a camt.053 file needs at least one statement")
 )
 
 // statementCSV is GET /auth/accounts/:accountRef/statement.csv, an addition: all lines that match
@@ -95,6 +97,9 @@ func (e *edge) allPDF(c *fiber.Ctx) error {
 
 func (e *edge) allXML(c *fiber.Ctx) error {
 	return e.exportAll(c, "application/xml", "xml", maxCSVLines, func(b *bytes.Buffer, sheets []statement.Sheet) error {
+		if len(sheets) == 0 {
+			return errNoStatements
+		}
 		return statement.Camt(b, e.made(), sheets...)
 	})
 }

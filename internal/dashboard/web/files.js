@@ -45,6 +45,8 @@ test('receipts and statements are downloaded, and the chart says its figures', a
   assert.equal((await taken(page, all.getByRole('link', { name: 'camt.053' }))).text.match(/<Stmt>/g).length, 2);
   await all.getByLabel('From', { exact: true }).fill('2090-01-01');
   assert.doesNotMatch((await taken(page, all.getByRole('link', { name: 'CSV' }))).text, /customer-/);
+  await all.getByRole('link', { name: 'camt.053' }).click(); // without a statement it would not be valid
+  await all.getByRole('alert').getByText('No account has lines in this period: a camt.053 file needs at least one statement.').waitFor();
   await v.close();
 
   for (const [look, options] of Object.entries(looks)) {
