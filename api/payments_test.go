@@ -167,7 +167,7 @@ func TestPaymentTimeline(t *testing.T) {
 
 	for _, path := range []string{"/v1/payments/" + p["id"].(string), "/v1/payments/" + p["transactionGroupId"].(string), "/auth/payments/" + p["id"].(string)} {
 		got := w.read(append(key, m.withSession()...), path)
-		got.has(t, fields{"id": p["id"], "status": "confirmed", "requestId": "r-1", "senderName": "AMINA BELLO", "archivedBefore": nil, "refunded": "0.00", "beingRefunded": "10.00"})
+		got.has(t, fields{"id": p["id"], "status": "confirmed", "requestId": "r-1", "senderName": "AMINA BELLO", "archivedBefore": nil, "refunded": "0.00", "beingRefunded": "10.00", "passedOn": "0.00"})
 		var steps []string
 		for _, s := range got.list("timeline") {
 			steps = append(steps, strings.Join([]string{s["step"].(string), s["reference"].(string), s["outcome"].(string)}, "|"))

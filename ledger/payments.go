@@ -148,3 +148,16 @@ func FindPayments(ctx context.Context, q pg.Querier, tenant uuid.UUID, ids []uui
 	return pg.Collect(ctx, q, scanPayment, paymentSQL+`
 			SELECT * FROM ledger_entries WHERE (id = ANY($2) OR transaction_group_id = ANY($2)) AND tenant_id = $1 AND `+isPayment+paymentEnds+ofTenantOrder, tenant, ids)
 }
+
+const passedOnSQL = `
+		SELECT coalesce(sum(p.amount - p.taken_back), 0) FROM ledger_entries e
+		JOIN split_parts p ON p.entry_id = ANY(CASE e.status WHEN 'confirmed' THEN payment_entries(e) ELSE ARRAY[e.id] END) AND p.group_id IS NOT NULL
+		WHERE e.id = $1 AND e.tenant_id = $2`
+
+// PassedOn reads what the split of a tenant's payment, named by its credit, has passed on to other
+// accounts, less what these have returned. Once a payment that was posted again is confirmed, that
+// includes what they have kept of it from before.
+func PassedOn(ctx context.Context, q pg.Querier, tenant, entry uuid.UUID) (passed money.Amount, err error) {
+	err = q.QueryRow(ctx, passedOnSQL, entry, tenant).Scan(&passed)
+	return passed, err
+}

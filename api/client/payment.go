@@ -119,6 +119,8 @@ type PaymentTimeline struct {
 	// which the timeline lacks
 	Refunded      string `json:"refunded"`
 	BeingRefunded string `json:"beingRefunded"`
+	// what the account's split has passed on of it to other accounts, less what they have returned
+	PassedOn string `json:"passedOn"`
 	// older deliveries may be in the archive: the timeline lacks their steps; nil: it has all
 	ArchivedBefore *time.Time `json:"archivedBefore"`
 }

@@ -11,6 +11,8 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
+	"ajo/internal/testenv"
+	"ajo/ledger"
 )
 
 // moves moves money between two of the accounts.
@@ -193,4 +195,40 @@ func TestRecallsOfTwoAccounts(t *testing.T) {
 	require.Equal(t, own, b.receive(b.reversal(ownTxn)).Recalled)
 	require.Equal(t, other, b.receive(b.reversal(otherTxn)).Recalled)
 	b.has("0.00 of 4975.00", "0.00 of 4975.00", "0.00")
+}
+
+// passedOn is what a payment's page says that the split passed on of it.
+func (b *splits) passedOn(id uuid.UUID) string {
+	b.T.Helper()
+	p, err := b.svc.Timeline(b.ctx, b.tenant, id)
+	require.NoError(b.T, err)
+	return p.PassedOn.String()
+}
+
+// A payment says what the split passed on of it.
+func TestWhatASplitPassedOn(t *testing.T) {
+	b := setupSplit(t)
+	whole, _ := b.pays("5000.00")
+	require.Equal(t, "0.00", b.passedOn(whole), "it is not confirmed")
+	b.toTheEnd(whole, 5)
+	require.Equal(t, "997.50", b.passedOn(whole))
+	strangers, err := ledger.PassedOn(b.ctx, b.Pool, b.Tenant(), testenv.Value[uuid.UUID](b.Env, `SELECT id FROM ledger_entries WHERE transaction_group_id = $1`, whole))
+	require.NoError(t, err)
+	require.Equal(t, "0.00", strangers.String())
+}
+
+// What the parties have kept of a payment that is posted again was passed on too, as soon as it is
+// confirmed.
+func TestWhatASplitPassedOnOfAPaymentThatIsPostedAgain(t *testing.T) {
+	b := setupSplit(t)
+	id, txn := b.takenBack("400.00")
+	require.Equal(t, "400.00", b.passedOn(id), "the partner kept what it had spent")
+	b.taken(txn, "SUCCESS")
+	again, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Equal(t, "0.00", b.passedOn(again.Replacement))
+	b.toTheEnd(again.Replacement, 10)
+	b.has("4377.50", "497.50", "100.00")
+	require.Equal(t, "997.50", b.passedOn(again.Replacement))
+	require.Equal(t, "400.00", b.passedOn(id))
 }

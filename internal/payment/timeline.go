@@ -104,6 +104,8 @@ type Timeline struct {
 	// no room for
 	Refunded      money.Amount `json:"refunded"`
 	BeingRefunded money.Amount `json:"beingRefunded"`
+	// what the account's split has passed on of it, as in [ledger.PassedOn]
+	PassedOn money.Amount `json:"passedOn"`
 }
 
 // Recalled reports whether the bank is asked whether it took the payment back.
@@ -163,6 +165,9 @@ func (s *Service) Timeline(ctx context.Context, tenantID, id uuid.UUID) (Timelin
 			return err
 		}
 		if err := tx.QueryRow(ctx, refundedSQL, t.ID, tenantID).Scan(&t.Refunded, &t.BeingRefunded); err != nil {
+			return err
+		}
+		if t.PassedOn, err = ledger.PassedOn(ctx, tx, tenantID, t.ID); err != nil {
 			return err
 		}
 		err = tx.QueryRow(ctx, `SELECT CASE WHEN source = 'webhook' THEN request_id ELSE '' END FROM inbound_events WHERE id = $1`, t.TransactionGroupID).Scan(&t.RequestID)

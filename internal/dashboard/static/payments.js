@@ -77,13 +77,15 @@ const meanings = {
 };
 const recalled = 'In the balance, and held: the bank may have taken it back, and is asked.';
 
-// meaning is what a payment's status says of its money, unless something holds it.
+// meaning is what a payment's status says of its money, unless something holds it, or it went elsewhere.
 function meaning(p, open) {
   if (!['confirmed', 'provisional'].includes(p.status)) return meanings[p.status];
-  if (open) return recalled;
+  const passed = Number(p.passedOn) > 0 && `${naira(p.passedOn)} of it was passed on to other accounts by the split, and is ${open ? 'held there, as far as it is left' : 'not in this balance'}.`;
+  if (open) return passed ? `Held: the bank may have taken it back, and is asked. ${passed}` : recalled;
   const back = gone(p);
   const held = p.held && `${naira(p.held.amount)} of it is held, and covers no payout${p.held.source === 'refund' ? ': it goes back to its sender, unless it is released' : ''}. ${sentence(p.held.reason)}`;
-  if (back) return [`${words(p.status)}. ${naira(back)} of ${naira(p.amount)} went back to its sender, or is on its way there.`, held].filter(Boolean).join(' ');
+  const sent = back && `${naira(back)} of ${naira(p.amount)} went back to its sender, or is on its way there.`;
+  if (passed || sent) return [words(p.status) + '.', passed, sent, held].filter(Boolean).join(' ');
   return held ? `In the balance, and ${p.status}. ${held}` : meanings[p.status];
 }
 

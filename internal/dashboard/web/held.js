@@ -144,3 +144,28 @@ test('a payment that an operator takes from the wrong account is not said to be 
   assert.equal(await v.page.getByText(/the bank took it back/i).count(), 0);
   await v.close();
 });
+
+test('what a split passed on of a payment is not said to be in the balance', async () => {
+  const { service } = world;
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi');
+  await open(tenant, 'platform', 'Chidi Eze');
+  await tenant.call('PATCH', '/v1/accounts/customer-1', { split: { shares: [{ accountRef: 'platform', percent: '10' }] } });
+  await pay(account.BankAccountNumber, '5000.00');
+  const part = await entry(tenant, 'customer-1', 'the payment to be shared out', (e) => e.Kind === 'split');
+  const paid = await entry(tenant, 'customer-1', 'the payment', (e) => e.Direction === 'credit');
+  const passed = `₦${part.Amount} of it was passed on to other accounts by the split, and is `;
+  const v = await visitAs(tenant);
+  const { page } = v;
+  await go(page, '/payments/' + paid.ID);
+  await page.getByText(`Confirmed. ${passed}not in this balance.`, { exact: true }).waitFor();
+  await service.request('POST', service.bank + '/control/faults', { add: [{ on: 'transactions', do: 'amount', value: '98000.00' }] });
+  try {
+    await service.tool('recalls', 'open', paid.TransactionGroupID, '--reason', 'a test', '--yes');
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.getByText(`Held: the bank may have taken it back, and is asked. ${passed}held there, as far as it is left.`, { exact: true }).waitFor();
+  } finally {
+    await service.request('POST', service.bank + '/control/faults', { clear: true });
+  }
+  await v.close();
+});
