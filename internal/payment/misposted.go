@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/errs"
 	"ajo/internal/pg"
@@ -85,14 +86,19 @@ func (s *Service) assignMisposted(ctx context.Context, tx pg.Tx, now time.Time, 
 	return s.postReplacement(ctx, tx, now, eventID, typeAssigned, Correction{was.Amount, was.Fee}, target, record)
 }
 
-// nameReplaced has the tenant told which event the posting replaces, if that one was its own.
-func (e *posting) nameReplaced(ctx context.Context, q pg.Querier, eventID uuid.UUID) error {
-	var own bool
-	err := q.QueryRow(ctx, `SELECT tenant_id IS NOT DISTINCT FROM $2 FROM inbound_events WHERE id = $1`, eventID, e.target.TenantID).Scan(&own)
-	if own {
-		e.replaces = &eventID
-	}
-	return err
+// ownBeforeSQL walks back from the payment of an event ($1), in whose place another one is posted,
+// to the newest that is of a tenant ($2): that one, or one before it, where others lie between that
+// an operator had posted to another tenant by mistake.
+const ownBeforeSQL = `
+	WITH RECURSIVE b AS (
+		SELECT id, tenant_id, replaces FROM inbound_events WHERE id = ANY(ARRAY[$1::uuid])
+		UNION ALL SELECT o.id, o.tenant_id, o.replaces FROM b JOIN inbound_events o ON o.id = ANY(ARRAY[b.replaces]) WHERE b.tenant_id <> $2)
+	SELECT id FROM b WHERE tenant_id = $2`
+
+// ownBefore is the payment that a tenant is told is replaced, where the given one is; nil: none of
+// its own.
+func ownBefore(ctx context.Context, q pg.Querier, replaced, tenant uuid.UUID) (*uuid.UUID, error) {
+	return pg.One(ctx, q, pgx.RowTo[*uuid.UUID], nil, ownBeforeSQL, replaced, tenant)
 }
 
 // other is the posting's event if that is another one than the given; nil: it is that one.

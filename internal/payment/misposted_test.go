@@ -114,6 +114,46 @@ func TestWronglyAssignedPaymentIsAssignedAgain(t *testing.T) {
 	require.Equal(t, []string{"0.00", "4975.00"}, []string{suspense, tenants})
 }
 
+// A payment comes back to a tenant by way of another one: each of the two is told which payment of
+// its own does not count any more, however many of the other's lie between them.
+func TestAPaymentThatComesBackToItsTenant(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.tellsAll()
+	stranger := b.Tenant()
+	b.Subscribe(stranger, "{payment.confirmed,payment.reversed}")
+	first := b.misdirected(nil)
+	_, err := b.svc.Assign(b.ctx, first, b.here(), byHand)
+	require.NoError(t, err)
+	goes := func(id, account uuid.UUID) uuid.UUID {
+		t.Helper()
+		require.Equal(t, time.Duration(-1), b.check(id))
+		require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
+		_, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+		require.NoError(t, err)
+		_, err = b.svc.Assign(b.ctx, id, payment.Destination{AccountID: account}, byHand)
+		require.NoError(t, err)
+		return testenv.Value[uuid.UUID](b.Env, `SELECT id FROM inbound_events WHERE replaces = $1`, id)
+	}
+	second := goes(first, b.Account(stranger, "other"))
+	third := goes(second, b.Account(stranger, "another"))
+	fourth := goes(third, b.account)
+	fifth := goes(fourth, b.Account(b.tenant, "customer-2"))
+	require.Equal(t, time.Duration(-1), b.check(fifth))
+	for _, c := range []struct {
+		id       uuid.UUID
+		events   int
+		replaces string
+	}{{first, 3, ""}, {second, 3, ""}, {third, 3, second.String()}, {fourth, 3, first.String()}, {fifth, 2, fourth.String()}} {
+		events := b.Delivered(`transaction_group_id = $1`, c.id)
+		require.Len(t, events, c.events)
+		for _, d := range events {
+			require.Equal(t, c.replaces, replacesOf(t, d.Body), d.Body)
+		}
+	}
+	require.Equal(t, [2]string{"0.00", "9950.00"}, b.recalls(), "the invariants hold")
+}
+
 // The bank's record must have the payment, with its sums.
 func TestMispostedPaymentMustBeAtTheBank(t *testing.T) {
 	t.Parallel()

@@ -19,8 +19,7 @@ var eventTypes = map[ledger.Status]webhook.Type{ledger.Confirmed: webhook.Paymen
 // publishedSQL reads what a payment's event says, but for the payer, who is the statement's: once
 // the payment is confirmed, the one of the bank's own record. It also reads what the account's
 // policy holds the payment for: a held one is confirmed all the same, but nobody should deliver on
-// it. Nor on one that is posted again and not held, since all of it went back before. The event
-// that it replaces is not named to another tenant.
+// it. Nor on one that is posted again and not held, since all of it went back before.
 const publishedSQL = `
 	SELECT e.id, e.account_id, e.amount, e.fee, coalesce((
 		SELECT coalesce(l.record_name, l.sender_name) FROM ledger_entries l
@@ -28,8 +27,7 @@ const publishedSQL = `
 		SELECT CASE h.source WHEN 'policy' THEN 'hold' ELSE 'refund' END FROM ledger_entries l JOIN holds h ON h.entry_id = ANY(ARRAY[l.id])
 		WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL AND h.status = 'open' AND h.source IN ('policy', 'refund')), (
 		SELECT 'refund' FROM ledger_entries l WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status = 'confirmed' AND e.replaces IS NOT NULL
-			AND NOT EXISTS (SELECT FROM holds h WHERE h.entry_id = ANY(ARRAY[l.id]))), '') END, CASE WHEN e.replaces IS NULL THEN NULL ELSE (
-		SELECT o.id FROM inbound_events o WHERE o.id = ANY(ARRAY[e.replaces]) AND o.tenant_id = e.tenant_id) END
+			AND NOT EXISTS (SELECT FROM holds h WHERE h.entry_id = ANY(ARRAY[l.id]))), '') END, e.replaces, e.tenant_id
 	FROM ` + eventsNamed + ` ORDER BY e.id`
 
 // publishFindings publishes the events of the findings' moves. For tenants that are subscribed to
@@ -66,13 +64,23 @@ func (s *Service) publish(ctx context.Context, tx pg.Tx, moved map[uuid.UUID]led
 		d := webhook.NewDelivery{CreatedAt: at}
 		var p webhook.Payment
 		var fee money.Amount
-		err := r.Scan(&d.TransactionGroupID, &d.AccountID, &p.GrossAmount, &fee, &p.SenderName, &p.Narration, &d.Traceparent, &p.Policy, &p.Replaces)
+		err := r.Scan(&d.TransactionGroupID, &d.AccountID, &p.GrossAmount, &fee, &p.SenderName, &p.Narration, &d.Traceparent, &p.Policy, &p.Replaces, &d.TenantID)
 		p.ProviderFee, p.Amount = fee, p.GrossAmount.Sub(fee)
 		d.Type, d.Payload = eventTypes[moved[d.TransactionGroupID]], p
 		return d, err
 	}, publishedSQL, ids)
 	if err != nil {
 		return err
+	}
+	for i := range events {
+		p := events[i].Payload.(webhook.Payment)
+		if p.Replaces == nil {
+			continue
+		}
+		if p.Replaces, err = ownBefore(ctx, tx, *p.Replaces, events[i].TenantID); err != nil {
+			return err
+		}
+		events[i].Payload = p
 	}
 	_, err = webhook.Publish(ctx, tx, at, events)
 	return err

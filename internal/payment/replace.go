@@ -417,7 +417,7 @@ func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, 
 		return nil, err
 	}
 	e := &posting{eventRow: row, target: target}
-	if err := e.nameReplaced(ctx, tx, eventID); err != nil {
+	if e.replaces, err = ownBefore(ctx, tx, eventID, target.TenantID); err != nil {
 		return nil, err
 	}
 	e.decided(CategoryPayment, e.Problem)
