@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -53,9 +54,10 @@ func readLeft(ctx context.Context, q pg.Querier, was uuid.UUID, amount *money.Am
 
 // readLeft reads what is left of the payment that an event has brought, and that e posts again.
 // What was accepted or released stays so if the payer's sum is the same, which is all that a policy
-// judges: the account may expect another one by now. The account's balance is locked, so that no
-// refund of the payment ends before this is posted.
-func (e *posting) readLeft(ctx context.Context, tx pg.Tx, was uuid.UUID, same bool) error {
+// judges: the account may expect another one by now. Of what a policy has held, and nothing is left
+// of, the events say that it went back, whatever the policy says by now. The account's balance is
+// locked, so that no refund of the payment ends before this is posted.
+func (e *posting) readLeft(ctx context.Context, tx pg.Tx, now time.Time, was uuid.UUID, same bool) error {
 	if err := ledger.LockBalances(ctx, tx, []uuid.UUID{e.target.ID}); err != nil {
 		return err
 	}
@@ -63,8 +65,22 @@ func (e *posting) readLeft(ctx context.Context, tx pg.Tx, was uuid.UUID, same bo
 	if err != nil {
 		return err
 	}
-	if e.gone, e.released = l.gone, l.released; l.all && l.sameGross {
+	e.gone, e.released = l.gone, l.released
+	switch {
+	case l.all && l.sameGross:
 		e.action, e.result.Policy = account.Accept, nil
+	case !l.all:
+		prices, err := readPrices(ctx, tx, now, []*posting{e})
+		if err != nil {
+			return err
+		}
+		kept := e.Amount.Sub(*e.Fee)
+		if p, ok := prices[e.target.TenantID]; ok {
+			kept = kept.Sub(p.ChargeWithin(*e.Amount, kept.Left(e.gone)).Whole())
+		}
+		if !kept.Left(e.gone.Add(e.released)).IsPositive() {
+			e.result.Policy = new(string(account.Refund))
+		}
 	}
 	return nil
 }

@@ -56,6 +56,47 @@ func TestWhatWasReleasedOfAnotherSum(t *testing.T) {
 	b.left() // the invariants hold
 }
 
+// All of a payment went back to its sender by its account's policy, the bank took the payment back,
+// and it is restored: its events say so, whatever the account expects and its policy says by then.
+func TestARestoredPaymentThatWentBackSaysSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		change account.Changes
+		price  bool
+	}{
+		"as it was":              {},
+		"another amount":         {account.Changes{ExpectedAmount: new(money.Must("4000.00"))}, false},
+		"no policy":              {account.Changes{Policy: &account.Policy{}}, false},
+		"another policy":         {account.Changes{Policy: &account.Policy{Under: account.Hold}}, false},
+		"no policy, and a price": {account.Changes{Policy: &account.Policy{}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setupPolicy(t, account.Policy{Under: account.Refund})
+			if c.price {
+				b.price("1", "0", b.Clock.Now())
+			}
+			id, txn := b.pays("4000.00")
+			b.toTheEnd(id, 10)
+			sent := b.sent()
+			require.Equal(t, []string{map[bool]string{false: "success 3975.00", true: "success 3932.00"}[c.price] + " 058 0123456789 true"}, sent)
+			b.receive(b.reversal(txn))
+			b.taken(txn, "REFUND")
+			b.toTheEnd(id, 10)
+			if c.change != (account.Changes{}) {
+				_, err := b.accounts.Update(b.ctx, b.tenant, "customer-1", c.change, byHand)
+				require.NoError(t, err)
+			}
+			b.taken(txn, "SUCCESS")
+			r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+			require.NoError(t, err)
+			b.toTheEnd(r.Replacement, 10)
+			require.Empty(t, b.hold(r.Replacement))
+			require.Equal(t, "0.00", b.left())
+			require.Equal(t, sent, b.sent(), "nothing goes back once more")
+			require.Equal(t, []string{"refund", "refund"}, []string{b.saidOf("payment.received", r.Replacement), b.saidOf("payment.confirmed", r.Replacement)})
+		})
+	}
+}
+
 // A payment that has gone back is restored, and then the bank says that it failed after all: it is
 // reversed, and its event says nothing of a refund.
 func TestARestoredPaymentThatWentBackIsDenied(t *testing.T) {

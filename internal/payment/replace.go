@@ -427,7 +427,7 @@ func (s *Service) postReplacement(ctx context.Context, tx pg.Tx, now time.Time, 
 	if err := e.endOneTime(ctx, tx, now); err != nil {
 		return nil, err
 	}
-	if err := e.readLeft(ctx, tx, eventID, kind == typeRestored); err != nil {
+	if err := e.readLeft(ctx, tx, now, eventID, kind == typeRestored); err != nil {
 		return nil, err
 	}
 	if err := s.recordPosted(ctx, tx, now, []*posting{e}); err != nil {
