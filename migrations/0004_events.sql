@@ -182,8 +182,10 @@ CREATE TABLE recalls (
     opened_count integer NOT NULL DEFAULT 1,
     opened_at    timestamptz NOT NULL,
     closed_at    timestamptz,
+    unpublished  boolean NOT NULL DEFAULT false,
     CHECK ((status = 'open') = (closed_at IS NULL)),
-    CHECK (status = 'open' OR held = 0)
+    CHECK (status = 'open' OR held = 0),
+    CHECK (status = 'open' OR NOT unpublished)
 );
 CREATE INDEX recalls_open ON recalls (opened_at) WHERE status IN ('open', 'watched');
 -- What was kept at a time, which the next reconciliation asks the bank about.
@@ -198,6 +200,7 @@ COMMENT ON COLUMN recalls.status IS
 COMMENT ON COLUMN recalls.closed_at IS 'when the hold ended, the bank took the payment back, or a person kept it';
 COMMENT ON COLUMN recalls.held IS 'its part of ledger_balances.recall_held while it is open';
 COMMENT ON COLUMN recalls.successes IS 'answers "success" since it was opened';
+COMMENT ON COLUMN recalls.unpublished IS 'an operator has confirmed the payment meanwhile: payment.confirmed is published when it is clear that the bank did not take it back';
 COMMENT ON COLUMN recalls.opened_count IS 'a report that the bank''s record has contradicted does not open the recall again at once';
 CREATE TRIGGER recalls_status AFTER UPDATE ON recalls FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
     EXECUTE FUNCTION check_status_move('open>reversed', 'open>watched', 'open>kept', 'watched>reversed', 'watched>kept', 'watched>open', 'kept>open');

@@ -75,6 +75,7 @@ type finding struct {
 	success bool           // of a recall: the record says success
 	watched bool           // a recall that the bank's record contradicts: the hold ends
 	kept    bool           // a recall that it has contradicted for two weeks, or that has ended
+	counts  bool           // it was confirmed while the recall was open: payment.confirmed comes now
 	open    bool           // the bank is still asked about a recall, although the entry was moved
 	unasked bool           // the question had no turn: it counts for nothing
 	publish bool           // the tenant chose more events than received payments, or listens

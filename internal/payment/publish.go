@@ -30,12 +30,15 @@ const publishedSQL = `
 			AND NOT EXISTS (SELECT FROM holds h WHERE h.entry_id = ANY(ARRAY[l.id]))), '') END, e.replaces, e.tenant_id
 	FROM ` + eventsNamed + ` ORDER BY e.id`
 
-// publishFindings publishes the events of the findings' moves. For tenants that are subscribed to
-// none it does nothing.
+// publishFindings publishes the events of the findings' moves, and those that waited for the end of
+// a recall. For tenants that are subscribed to none it does nothing.
 func (s *Service) publishFindings(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) error {
 	now := map[uuid.UUID]ledger.Status{}
 	i := 0
 	for _, f := range findings {
+		if f.publish && f.counts {
+			now[f.ID] = ledger.Confirmed
+		}
 		if f.event == "" {
 			continue
 		}

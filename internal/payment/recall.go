@@ -377,12 +377,13 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 		default:
 			continue
 		}
-		held, err := endRecall(ctx, tx, f.ID, to, at)
+		was, err := endRecall(ctx, tx, f.ID, to, at)
 		if err != nil {
 			return err
 		}
+		f.counts = was.Unpublished && to != RecallReversed && f.EntryStatus == ledger.Confirmed
 		parts = append(parts, f.ID)
-		release[f.AccountID] = release[f.AccountID].Add(held)
+		release[f.AccountID] = release[f.AccountID].Add(was.Held)
 	}
 	if len(release) == 0 {
 		return nil
@@ -395,23 +396,26 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 	return ledger.ReleaseRecalled(ctx, tx, release)
 }
 
-// endRecall closes an unfinished recall as of a time, and returns what was held, for the caller to
-// release. What is kept the next reconciliation compares with the bank's record, if it is closed
-// now: so is what a person keeps, also if its hold ended days ago. [ErrNoRecall].
-func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus, at time.Time) (held money.Amount, err error) {
-	err = tx.QueryRow(ctx, `
-		UPDATE recalls r SET status = $2, held = 0, closed_at = $3
-		FROM (SELECT event_id, held FROM recalls WHERE event_id = $1) was
-		WHERE r.event_id = was.event_id AND r.status`+ledger.RecallStands+` RETURNING was.held`, eventID, to, at).Scan(&held)
-	if pg.IsNoRows(err) {
-		err = ErrNoRecall
-	}
-	return held, err
+// ended is what a recall was until it ended.
+type ended struct {
+	Held        money.Amount // for the caller to release
+	Unpublished bool         // payment.confirmed waits for the end
+}
+
+// endRecall closes an unfinished recall as of a time. What is kept the next reconciliation compares
+// with the bank's record, if it is closed now: so is what a person keeps, also if its hold ended
+// days ago. [ErrNoRecall].
+func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus, at time.Time) (ended, error) {
+	return pg.One(ctx, tx, pgx.RowToStructByPos[ended], ErrNoRecall, `
+		UPDATE recalls r SET status = $2, held = 0, unpublished = false, closed_at = $3
+		FROM (SELECT event_id, held, unpublished FROM recalls WHERE event_id = $1) was
+		WHERE r.event_id = was.event_id AND r.status`+ledger.RecallStands+` RETURNING was.held, was.unpublished`, eventID, to, at)
 }
 
 // recallDecided applies a person's decision about a review to the open recall of the payment, if
 // there is one. A payment that was given up needs no answer; one that counts again is held until
-// there is one. It reports whether the bank must still be asked.
+// there is one, and so long payment.confirmed waits. It reports whether the bank must still be
+// asked.
 func (s *Service) recallDecided(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event) (open bool, err error) {
 	now := s.Clock.Now()
 	if event == ledger.EventReverse {
@@ -432,6 +436,6 @@ func (s *Service) recallDecided(ctx context.Context, tx pg.Tx, eventID uuid.UUID
 	if err != nil {
 		return false, err
 	}
-	_, err = tx.Exec(ctx, `UPDATE recalls SET held = $2, successes = 0 WHERE event_id = $1 AND status = 'open'`, eventID, held[eventID].Amount)
+	_, err = tx.Exec(ctx, `UPDATE recalls SET held = $2, unpublished = true, successes = 0 WHERE event_id = $1 AND status = 'open'`, eventID, held[eventID].Amount)
 	return true, err
 }

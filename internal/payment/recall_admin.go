@@ -131,14 +131,14 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 			}
 			out.EntryID, out.Status = moved.EntryID, moved.Status
 		}
-		held, err := endRecall(ctx, tx, eventID, to, now)
+		was, err := endRecall(ctx, tx, eventID, to, now)
 		if err != nil {
 			return err
 		}
 		if err := ledger.ReleaseParts(ctx, tx, now, []uuid.UUID{eventID}); err != nil {
 			return err
 		}
-		if err := ledger.ReleaseRecalled(ctx, tx, map[uuid.UUID]money.Amount{v.AccountID: held}); err != nil {
+		if err := ledger.ReleaseRecalled(ctx, tx, map[uuid.UUID]money.Amount{v.AccountID: was.Held}); err != nil {
 			return err
 		}
 		var next *time.Time
@@ -149,7 +149,7 @@ func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to Recall
 		if err := askNext(ctx, tx, now, eventID, next); err != nil {
 			return err
 		}
-		if to == RecallReversed {
+		if to == RecallReversed || was.Unpublished {
 			if err := s.publish(ctx, tx, map[uuid.UUID]ledger.Status{eventID: out.Status}); err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/invariant"
+	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/testenv"
@@ -123,4 +124,66 @@ func TestWatchedRecallIsDecided(t *testing.T) {
 	require.Equal(t, "reversed", b.recallStatus(id))
 	b.taken(txn, "REFUND")
 	require.NoError(t, b.svc.Confirm(b.ctx, id), "and again changes nothing")
+}
+
+// An operator confirms a payment under review while the bank is asked whether it took the payment
+// back: payment.confirmed is published once that is clear, if it did not, and once.
+func TestReviewConfirmedDuringARecall(t *testing.T) {
+	t.Parallel()
+	const confirmed, reversed = "payment.received 4975.00, payment.confirmed 4975.00", "payment.reversed 4975.00, payment.received 4975.00"
+	record := func(status string) func(*bundle, uuid.UUID, fakebank.Transaction) {
+		return func(b *bundle, id uuid.UUID, txn fakebank.Transaction) {
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status, x.Fee = status, money.Must("25.00") })
+			for status == "SUCCESS" && b.check(id) == 30*time.Second {
+				require.Equal(b.T, "payment.received 4975.00", b.toldOf(id), "the record may lag")
+			}
+			if status != "SUCCESS" {
+				require.Equal(b.T, time.Duration(-1), b.check(id))
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		end  func(*bundle, uuid.UUID, fakebank.Transaction)
+		told string
+	}{
+		"the record says success": {record("SUCCESS"), confirmed},
+		"the record says refund":  {record("REFUND"), reversed},
+		"an operator keeps it": {func(b *bundle, id uuid.UUID, _ fakebank.Transaction) {
+			_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+			require.NoError(b.T, err)
+		}, confirmed},
+		"an operator reverses it": {func(b *bundle, id uuid.UUID, _ fakebank.Transaction) {
+			_, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+			require.NoError(b.T, err)
+		}, reversed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.tellsAll()
+			id, txn := b.paid()
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+			b.receive(b.reversal(txn))
+			require.Positive(t, b.check(id), "it is under review, and the bank is asked on")
+			_, err := b.svc.ConfirmReviewed(b.ctx, id, byHand)
+			require.NoError(t, err)
+			require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+			require.Equal(t, "payment.received 4975.00", b.toldOf(id))
+			require.Positive(t, b.check(id), "the record differs still")
+			require.Equal(t, "payment.received 4975.00", b.toldOf(id))
+			c.end(b, id, txn)
+			require.Equal(t, c.told, b.toldOf(id))
+			if c.told == confirmed { // a recall later on has nothing to catch up on
+				b.Exec(`UPDATE tenants SET listening_until = $2 WHERE id = $1`, b.tenant, b.Clock.Now().Add(time.Hour))
+				if b.recallStatus(id) == "watched" {
+					_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+					require.NoError(t, err)
+				}
+				require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
+				_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+				require.NoError(t, err)
+				require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM listen_events`))
+			}
+		})
+	}
 }

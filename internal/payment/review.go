@@ -180,13 +180,14 @@ func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event led
 			return err
 		}
 		var next *time.Time
+		notify := map[uuid.UUID]ledger.Status{eventID: moved.Status}
 		if open {
-			next = &now
+			next, notify = &now, nil // the recall's end publishes it
 		}
 		if err := endChecks(ctx, tx, now, eventID, event, v.Why, next); err != nil {
 			return err
 		}
-		if err := s.publish(ctx, tx, map[uuid.UUID]ledger.Status{eventID: moved.Status}); err != nil {
+		if err := s.publish(ctx, tx, notify); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("review."+string(event), "event:"+eventID.String(), struct {
