@@ -191,12 +191,6 @@ func payoutReceipt(from string, t transfer.Transfer, made statement.Made) statem
 		}
 		return "₦ " + a.Grouped()
 	}
-	known := func(s, unknown string) string {
-		if s == unknown {
-			return ""
-		}
-		return s
-	}
 	amount := t.Amount
 	if t.PaidAmount != nil {
 		amount = *t.PaidAmount
@@ -205,8 +199,8 @@ func payoutReceipt(from string, t transfer.Transfer, made statement.Made) statem
 		{"Paid by", from},
 		{"From account", t.AccountRef},
 		{"To", text(t.AccountName)},
-		{"To account number", known(t.AccountNumber, transfer.NoAccountNumber)},
-		{"Bank", strings.TrimSpace(text(t.BankName) + " " + known(t.BankCode, transfer.NoBankCode))},
+		{"To account number", t.AccountNumber},
+		{"Bank", strings.TrimSpace(text(t.BankName) + " " + t.BankCode)},
 		{"Narration", t.Narration},
 		{"Bank's fee", sum(t.ProviderFee)},
 		{"VAT", sum(t.VAT)},

@@ -2,14 +2,16 @@ package api
 
 import (
 	"encoding/csv"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/statement"
-	"ajo/internal/transfer"
+	"ajo/internal/testenv"
 	"ajo/ledger"
 )
 
@@ -98,20 +100,27 @@ func (w *world) camtBalances(m member, query string) string {
 	return strings.Join(got, " ")
 }
 
-// A receipt names no destination that is not known, as that of an adopted payout may be.
-func TestReceiptOfAnUnknownDestination(t *testing.T) {
-	t.Parallel()
-	bank := "GTBank"
-	for want, x := range map[string]transfer.Transfer{
-		"0123456789, GTBank 058": {AccountNumber: "0123456789", BankName: &bank, BankCode: "058"},
-		", ":                     {AccountNumber: "0000000000", BankCode: "000"},
-	} {
+// A destination that is not known, as that of an adopted payout may be, is named nowhere.
+func TestUnknownDestination(t *testing.T) {
+	w := setup(t)
+	m, key := w.funded("5000.00")
+	ref := w.settle(key, orderOf1000)
+	named := func() string {
+		x, err := w.opts.Transfers.Get(t.Context(), testenv.Value[uuid.UUID](w.Env, `SELECT tenant_id FROM transfers`), ref)
+		require.NoError(t, err)
 		of := map[string]string{}
 		for _, f := range payoutReceipt("Ada Stores", x, statement.Made{}).Facts {
 			of[f[0]] = f[1]
 		}
-		require.Equal(t, want, of["To account number"]+", "+of["Bank"])
+		got := w.read(key, "/v1/transfers/"+ref)
+		same := w.read(m.withSession(), "/auth/transfers").list("transfers")[0]
+		require.Equal(t, []any{got["bankCode"], got["accountNumber"]}, []any{same["bankCode"], same["accountNumber"]})
+		return fmt.Sprintf("%s, %s; %s, %s", got["accountNumber"], got["bankCode"], of["To account number"], of["Bank"])
 	}
+	w.ExecUnguarded(`UPDATE transfers SET bank_name = ''`)
+	require.Equal(t, "0123456789, 058; 0123456789, 058", named())
+	w.ExecUnguarded(`UPDATE transfers SET bank_code = '000', account_number = '0000000000'`)
+	require.Equal(t, ", ; , ", named())
 }
 
 // A file's name has the day in Lagos, as what is in it has, also in the hour in which UTC has

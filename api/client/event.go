@@ -28,9 +28,9 @@ type Event struct {
 
 	// Of a settlement.
 	MerchantTxRef string `json:"merchantTxRef"`
-	BankCode      string `json:"bankCode"`
-	AccountNumber string `json:"accountNumber"`
-	PaidAmount    string `json:"paidAmount"` // what left, where an operator found another sum
+	BankCode      string `json:"bankCode"`      // empty where it is not known
+	AccountNumber string `json:"accountNumber"` // empty where it is not known
+	PaidAmount    string `json:"paidAmount"`    // what left, where an operator found another sum
 
 	// Of a test.
 	ID        string `json:"id"`

@@ -95,9 +95,9 @@ type Transfer struct {
 	Amount        string    `json:"amount"`
 	Currency      string    `json:"currency"`
 	AccountRef    string    `json:"accountRef"`
-	AccountID     string    `json:"accountId"` // a reference may have many one-time accounts
-	BankCode      string    `json:"bankCode"`
-	AccountNumber string    `json:"accountNumber"`
+	AccountID     string    `json:"accountId"`     // a reference may have many one-time accounts
+	BankCode      string    `json:"bankCode"`      // empty where it is not known
+	AccountNumber string    `json:"accountNumber"` // empty where it is not known
 	AttemptCount  int       `json:"attemptCount"`
 	CreatedAt     time.Time `json:"createdAt"`
 	UpdatedAt     time.Time `json:"updatedAt"`

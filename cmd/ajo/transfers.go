@@ -53,13 +53,18 @@ func (t *tool) newTransfersListCmd() *cobra.Command {
 				{"AMOUNT", whatLeft(x)},
 				{"TENANT", x.TenantName},
 				{"ACCOUNT", x.AccountRef},
-				{"TO", x.BankCode + "/" + x.AccountNumber},
+				{"TO", goesTo(x)},
 				{"ATTEMPTS", strconv.Itoa(x.AttemptCount)},
 				{"NEXT", stamp(x.NextAttemptAt)},
 				{"LAST ERROR", cut(x.LastError, 60)},
 			}
 		},
 	})
+}
+
+// goesTo is where a transfer goes, bank and account, as far as that is known.
+func goesTo(x transfer.Record) string {
+	return cmp.Or(x.BankCode, "?") + "/" + cmp.Or(x.AccountNumber, "?")
 }
 
 // whatLeft is a transfer's sum, or the one that left in its place.
@@ -103,7 +108,7 @@ func printTransfer(out io.Writer, d transfer.Detail) error {
 		field{"borne by", borneBy(d)},
 		field{"tenant", d.TenantName + " (" + d.TenantID.String() + ")"},
 		field{"account", d.AccountRef + " (" + d.AccountID.String() + ")"},
-		field{"to", d.BankCode + "/" + d.AccountNumber + " " + d.AccountName},
+		field{"to", goesTo(d.Record) + " " + d.AccountName},
 		field{"refund of", optional(d.RefundOf)},
 		field{"approvals needed", approvals},
 		field{"approved", stamp(d.ApprovedAt)},
@@ -196,8 +201,8 @@ and the bank is asked about any other. The command decides nothing by itself, an
 			return plan{}, transfer.ErrOver
 		}
 		return plan{
-			will: fmt.Sprintf("Make the next step of transfer %s due now: NGN %s from account %q of tenant %q to %s/%s %s, %s, %d attempts. The step: %s.",
-				d.MerchantTxRef, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.AccountName, d.Status, d.AttemptCount, d.NextStep),
+			will: fmt.Sprintf("Make the next step of transfer %s due now: NGN %s from account %q of tenant %q to %s %s, %s, %d attempts. The step: %s.",
+				d.MerchantTxRef, d.Amount, d.AccountRef, d.TenantName, goesTo(d.Record), d.AccountName, d.Status, d.AttemptCount, d.NextStep),
 			enqueues: true,
 			do: func(by audit.By) (result, error) {
 				if err := tools.Transfers.Poll(ctx, d.MerchantTxRef, by); err != nil {
@@ -223,8 +228,8 @@ the bank has under the reference, before the tenant pays a second time.`,
 		example: `  ajo transfers cancel AJO0198c0de000070008000000000000001 --reason "ticket 4711: the tenant withdraws it"`,
 	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
 		return plan{
-			will: fmt.Sprintf("Cancel transfer %s: NGN %s from account %q of tenant %q to %s/%s, %s, %d attempts. Its money is returned to the balance, and it is never sent to the bank.",
-				d.MerchantTxRef, d.Amount, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.Status, d.AttemptCount),
+			will: fmt.Sprintf("Cancel transfer %s: NGN %s from account %q of tenant %q to %s, %s, %d attempts. Its money is returned to the balance, and it is never sent to the bank.",
+				d.MerchantTxRef, d.Amount, d.AccountRef, d.TenantName, goesTo(d.Record), d.Status, d.AttemptCount),
 			do: func(by audit.By) (result, error) {
 				r, err := tools.Transfers.Cancel(ctx, d.MerchantTxRef, by)
 				return ended(r, d), err
@@ -285,8 +290,8 @@ _CLIENT_ID and _CLIENT_SECRET are set.`,
 			difference = title(d.Difference) + "."
 		}
 		return plan{
-			will: fmt.Sprintf("Book transfer %s as %s: NGN %s from account %q of tenant %q to %s/%s, %s, %d attempts. %s",
-				d.MerchantTxRef, as, sum, d.AccountRef, d.TenantName, d.BankCode, d.AccountNumber, d.Status, d.AttemptCount, difference),
+			will: fmt.Sprintf("Book transfer %s as %s: NGN %s from account %q of tenant %q to %s, %s, %d attempts. %s",
+				d.MerchantTxRef, as, sum, d.AccountRef, d.TenantName, goesTo(d.Record), d.Status, d.AttemptCount, difference),
 			do: func(by audit.By) (result, error) {
 				r, err := tools.Transfers.Resolve(ctx, d.MerchantTxRef, to, by)
 				return ended(r, d), err

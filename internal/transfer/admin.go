@@ -27,7 +27,7 @@ type Record struct {
 	Amount        money.Amount
 	Currency      string
 	BankCode      string
-	AccountNumber string // of the destination
+	AccountNumber string // of the destination; empty, as BankCode: not known
 	AccountName   string // its holder, as the bank named it; empty before the first submission
 	Narration     string
 	AttemptCount  int // submissions
@@ -61,7 +61,7 @@ type Record struct {
 }
 
 const selectRecord = `
-	SELECT t.id, t.tenant_id, coalesce(n.name, ''), t.account_id, coalesce(a.account_ref, 'suspense'), t.merchant_tx_ref, t.status, t.amount, t.currency, t.bank_code, t.account_number,
+	SELECT t.id, t.tenant_id, coalesce(n.name, ''), t.account_id, coalesce(a.account_ref, 'suspense'), t.merchant_tx_ref, t.status, t.amount, t.currency, ` + shownBankCode + `, ` + shownAccountNumber + `,
 		t.account_name, t.narration, t.attempt_count, t.submitted_at, t.ask_count, t.unknown_count,
 		coalesce(nullif(w.last_error, ''), t.last_error), w.due_at, w.leased_until,
 		t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,

@@ -244,6 +244,21 @@ const (
 	NoAccountNumber = "0000000000"
 )
 
+// The parts of the destination of a transfer t as people and tenants' programs are shown them, as
+// SQL: empty where a placeholder stands, which would name an account that does not exist.
+const (
+	shownBankCode      = `CASE t.bank_code WHEN '` + NoBankCode + `' THEN '' ELSE t.bank_code END`
+	shownAccountNumber = `CASE t.account_number WHEN '` + NoAccountNumber + `' THEN '' ELSE t.account_number END`
+)
+
+// shown is a part of a transfer's destination; empty: it is not known.
+func shown(text, unknown string) string {
+	if text == unknown {
+		return ""
+	}
+	return text
+}
+
 // mayBe reports whether a part of a transfer's destination is the given one, as far as it is known.
 func mayBe(known, given, unknown string) bool { return known == given || known == unknown }
 

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
+	"ajo/internal/page"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
@@ -64,6 +65,36 @@ func TestAdopt(t *testing.T) {
 	}
 	b.bank.Faults.SetDown(fakebank.DownClose)
 	require.ErrorIs(t, adopt("BY-HAND-9", b.account), transfer.ErrBank)
+}
+
+// Where an adopted payout went may be unknown, or known in part: neither the transfer nor its event
+// names an account that does not exist.
+func TestAnAdoptedPayoutNamesNoFalseDestination(t *testing.T) {
+	b := setup(t)
+	b.Subscribe(b.tenant, "{settlement.succeeded}")
+	b.fund("1000.00")
+	for ref, c := range map[string]struct {
+		unknown func(*fakebank.Payout)
+		to      [2]string
+	}{
+		"BY-HAND-6": {func(p *fakebank.Payout) {}, [2]string{"058", "0123456789"}},
+		"BY-HAND-7": {func(p *fakebank.Payout) { p.BankCode, p.AccountNumber = "", "" }, [2]string{}},
+		"BY-HAND-8": {func(p *fakebank.Payout) { p.BankCode = "" }, [2]string{"", "0123456789"}},
+		"BY-HAND-9": {func(p *fakebank.Payout) { p.AccountNumber = "" }, [2]string{"058", ""}},
+	} {
+		b.paysOutside(ref, "5.00")
+		b.bank.SetPayout(ref, c.unknown)
+		require.NoError(t, b.svc.Adopt(b.ctx, ref, b.account, byHand))
+		got := b.run(b.get(ref))
+		require.Equal(t, transfer.Success, got.Status)
+		require.Equal(t, c.to, [2]string{got.BankCode, got.AccountNumber}, ref)
+		listed, _, err := b.svc.List(b.ctx, b.tenant, transfer.Filter{Search: ref}, page.Request{Limit: 1})
+		require.NoError(t, err)
+		require.Equal(t, c.to, [2]string{listed[0].BankCode, listed[0].AccountNumber}, ref)
+		events := b.Delivered(`transaction_group_id = $1`, got.ID)
+		require.Len(t, events, 1)
+		require.Contains(t, events[0].Body, `"bankCode":"`+c.to[0]+`","accountNumber":"`+c.to[1]+`"`)
+	}
 }
 
 // A payout that awaits approval in the restored books, and that was approved and paid in the ones

@@ -131,7 +131,7 @@ func publish(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error 
 		if !e.Listened {
 			continue
 		}
-		s := webhook.Settlement{MerchantTxRef: e.Ref, Amount: e.Amount, BankCode: e.BankCode, AccountNumber: e.AccountNumber}
+		s := webhook.Settlement{MerchantTxRef: e.Ref, Amount: e.Amount, BankCode: shown(e.BankCode, NoBankCode), AccountNumber: shown(e.AccountNumber, NoAccountNumber)}
 		if !e.Paid.Equal(e.Amount) {
 			s.PaidAmount = &e.Paid
 		}

@@ -102,7 +102,7 @@ type Transfer struct {
 	Currency      string       `json:"currency"`
 	AccountRef    string       `json:"accountRef"`
 	AccountID     uuid.UUID    `json:"accountId" pg:"account_id"`
-	BankCode      string       `json:"bankCode" pg:"bank_code"`
+	BankCode      string       `json:"bankCode" pg:"bank_code"` // empty, as AccountNumber: not known (adopt.go)
 	AccountNumber string       `json:"accountNumber" pg:"account_number"`
 	AttemptCount  int          `json:"attemptCount"`
 	CreatedAt     time.Time    `json:"createdAt" pg:"created_at"`
@@ -145,7 +145,7 @@ type Transfer struct {
 	Differs         bool       `json:"-"` // the bank's record differs, and nobody has dealt with that yet
 }
 
-const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, t.bank_code, t.account_number,
+const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, ` + shownBankCode + `, ` + shownAccountNumber + `,
 	t.attempt_count, t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
 	nullif(t.failure_reason, ''), nullif(t.account_name, ''), nullif(t.bank_name, ''), t.narration, t.paid_amount, t.refund_of,
 	CASE WHEN ` + awaitsApproval + ` THEN 'approval' END, t.differs_since IS NOT NULL`

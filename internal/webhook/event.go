@@ -101,7 +101,7 @@ type Settlement struct {
 	Amount        money.Amount
 	PaidAmount    *money.Amount // what left, if an operator found another sum
 	BankCode      string
-	AccountNumber string // of the destination
+	AccountNumber string // of the destination; empty, as BankCode: not known
 }
 
 type settlementWire struct {

@@ -24,7 +24,7 @@ const meaning = {
 export const transferColumns = [
   { name: 'Reference', head: true, value: (t) => h('a', { class: 'reference', href: to`/transfers/${t.merchantTxRef}` }, t.merchantTxRef) },
   { name: 'From account', loose: true, value: (t) => t.accountRef },
-  { name: 'To', value: (t) => [h('span', { class: 'figures' }, t.accountNumber), ' ', dim('bank ' + t.bankCode)] },
+  { name: 'To', value: (t) => (t.accountNumber || t.bankCode ? [h('span', { class: 'figures' }, t.accountNumber), ' ', t.bankCode && dim('bank ' + t.bankCode)] : dim('not known')) },
   { name: 'Amount', number: true, sort: 'amount', value: (t) => [amount(t.paidAmount ?? t.amount), t.paidAmount && h('div', null, dim('of ', naira(t.amount)))] },
   { name: 'Status', value: (t) => badge(state(t)) },
   { name: 'Created', sort: 'created', value: (t) => time(t.createdAt) },
@@ -70,7 +70,7 @@ export function transfer({ ref }, _, session) {
         ['Reference', h('span', { class: 'copyable' }, name, copyButton(t.merchantTxRef, 'Reference', name))],
         ['From account', h('a', { href: to`/accounts/${t.accountId}` }, t.accountRef)],
         ['Ordered', t.paidAmount && amount(t.amount)], ['Failure reason', t.failureReason],
-        ['To account number', h('span', { class: 'figures' }, t.accountNumber)], ['Account holder', t.accountName], ['Bank', t.bankName ? [t.bankName, ' ', dim(t.bankCode)] : h('span', { class: 'figures' }, t.bankCode)],
+        ['To account number', t.accountNumber ? h('span', { class: 'figures' }, t.accountNumber) : 'Not known'], ['Account holder', t.accountName], ['Bank', t.bankName ? [t.bankName, ' ', dim(t.bankCode)] : t.bankCode ? h('span', { class: 'figures' }, t.bankCode) : 'Not known'],
         ['Refund of', t.refundOf && h('a', { href: to`/payments/${t.refundOf}` }, t.refundOf)], ['Narration', t.narration], ['Bank fee', t.providerFee && amount(t.providerFee)],
         ['VAT', t.vat && amount(t.vat)], ['Stamp duty', t.stampDuty && amount(t.stampDuty)],
         ['Submissions', String(t.attemptCount)], ['Created', time(t.createdAt)], ['Last updated', time(t.updatedAt)],

@@ -321,3 +321,24 @@ test('who bears fees is told that they are debited with a payout, and that what 
   assert.deepEqual(await tenant.transfers(), []);
   await v.close();
 });
+
+test('a payout whose destination is not known names none', async () => {
+  const tenant = await funded();
+  const { merchantTxRef: ref } = await tenant.call('POST', '/v1/accounts/customer-1/settle', { amount: '1000.00', bankCode: '058', accountNumber: '0123456789', narration: 'Rent' });
+  const v = await visitAs(tenant);
+  const { page } = v;
+  for (const path of ['**/auth/transfers?*', '**/auth/transfers/' + ref]) {
+    await page.route(path, async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      Object.assign(json.transfers?.[0] ?? json, { bankCode: '', accountNumber: '', bankName: null, accountName: null });
+      await route.fulfill({ response, json });
+    });
+  }
+  await go(page, '/transfers');
+  await page.getByRole('row', { name: ref }).getByText('not known', { exact: true }).waitFor();
+  await go(page, '/transfers/' + ref);
+  const details = await page.getByRole('region', { name: 'Transfer details' }).textContent();
+  for (const fact of ['To account numberNot known', 'BankNot known']) assert.ok(details.includes(fact), `${fact}: ${details}`);
+  await v.close();
+});
