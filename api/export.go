@@ -191,6 +191,10 @@ func payoutReceipt(from string, t transfer.Transfer, made statement.Made) statem
 		}
 		return "₦ " + a.Grouped()
 	}
+	ordered := ""
+	if t.OrderedAt != nil {
+		ordered = t.OrderedAt.In(clock.Lagos).Format("2 Jan 2006 15:04")
+	}
 	amount := t.Amount
 	if t.PaidAmount != nil {
 		amount = *t.PaidAmount
@@ -205,7 +209,7 @@ func payoutReceipt(from string, t transfer.Transfer, made statement.Made) statem
 		{"Bank's fee", sum(t.ProviderFee)},
 		{"VAT", sum(t.VAT)},
 		{"Stamp duty", sum(t.StampDuty)},
-		{"Ordered", t.CreatedAt.In(clock.Lagos).Format("2 Jan 2006 15:04")},
+		{"Ordered", ordered},
 		{"State", "Paid"},
 		{"Reference", t.MerchantTxRef},
 	}}

@@ -123,6 +123,30 @@ func TestUnknownDestination(t *testing.T) {
 	require.Equal(t, ", ; , ", named())
 }
 
+// A payout that was adopted was ordered before the books were restored, and nobody knows when: its
+// receipt does not say the time of the adoption. One that the books had says when it was ordered.
+func TestReceiptOfAnAdoptedPayout(t *testing.T) {
+	w := setup(t)
+	_, key := w.funded("5000.00")
+	ref := w.settle(key, orderOf1000)
+	ordered := func() (at string) {
+		x, err := w.opts.Transfers.Get(t.Context(), testenv.Value[uuid.UUID](w.Env, `SELECT tenant_id FROM transfers`), ref)
+		require.NoError(t, err)
+		for _, f := range payoutReceipt("Ada Stores", x, statement.Made{}).Facts {
+			if f[0] == "Ordered" {
+				at = f[1]
+			}
+		}
+		return at
+	}
+	w.ExecUnguarded(`UPDATE transfers SET status = 'success', attempt_count = 1, submitted_at = created_at`)
+	require.Equal(t, "2 Mar 2026 10:00", ordered())
+	w.ExecUnguarded(`UPDATE transfers SET adopted = true`)
+	require.Empty(t, ordered())
+	w.ExecUnguarded(`UPDATE transfers SET submitted_at = created_at + interval '2 days'`)
+	require.Equal(t, "2 Mar 2026 10:00", ordered())
+}
+
 // A file's name has the day in Lagos, as what is in it has, also in the hour in which UTC has
 // another.
 func TestAFilesNameHasItsDay(t *testing.T) {

@@ -143,18 +143,21 @@ type Transfer struct {
 	MadeBy          *uuid.UUID `json:"-" pg:"made_by"` // the member who asked for it; nil: an API key
 	ApprovalHook    *string    `json:"-" pg:"approval_hook"`
 	Differs         bool       `json:"-"` // the bank's record differs, and nobody has dealt with that yet
+	// nil: the transfer was made by its adoption, long after the order; CreatedAt is the adoption's
+	OrderedAt *time.Time `json:"-"`
 }
 
 const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, ` + shownBankCode + `, ` + shownAccountNumber + `,
 	t.attempt_count, t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
 	nullif(t.failure_reason, ''), nullif(t.account_name, ''), nullif(t.bank_name, ''), t.narration, t.paid_amount, t.refund_of,
-	CASE WHEN ` + awaitsApproval + ` THEN 'approval' END, t.differs_since IS NOT NULL`
+	CASE WHEN ` + awaitsApproval + ` THEN 'approval' END, t.differs_since IS NOT NULL,
+	CASE WHEN NOT (t.adopted AND t.created_at = t.submitted_at) THEN t.created_at END`
 
 func (t *Transfer) fields() []any {
 	return []any{
 		&t.ID, &t.TenantID, &t.AccountID, &t.MerchantTxRef, &t.Status, &t.Amount, &t.Currency, &t.AccountRef, &t.BankCode, &t.AccountNumber,
 		&t.AttemptCount, &t.CreatedAt, &t.UpdatedAt, &t.ProviderFee, &t.VAT, &t.StampDuty,
-		&t.FailureReason, &t.AccountName, &t.BankName, &t.Narration, &t.PaidAmount, &t.RefundOf, &t.Awaiting, &t.Differs,
+		&t.FailureReason, &t.AccountName, &t.BankName, &t.Narration, &t.PaidAmount, &t.RefundOf, &t.Awaiting, &t.Differs, &t.OrderedAt,
 	}
 }
 
