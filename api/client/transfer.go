@@ -101,9 +101,10 @@ type Transfer struct {
 	AttemptCount  int       `json:"attemptCount"`
 	CreatedAt     time.Time `json:"createdAt"`
 	UpdatedAt     time.Time `json:"updatedAt"`
-	// what the bank takes for the payout, outside the balance; nil while it has not said
+	// what the bank takes for the payout; nil while it has not said, and where the payout was not
+	// made, unless the bank kept it
 	ProviderFee *string `json:"providerFee"`
-	// what it takes beside that fee; nil where it does not name it
+	// what it takes beside that fee; nil where it does not name it, and where ProviderFee is
 	VAT       *string `json:"vat"`
 	StampDuty *string `json:"stampDuty"`
 	// why it failed or was refunded, in words; nil otherwise

@@ -142,6 +142,12 @@ func TestChargesAreBookedFromTheRecord(t *testing.T) {
 			}
 			b.spent(c.fees, c.taxed, c.lines)
 			b.agrees()
+			got := b.get(p.MerchantTxRef)
+			if c.fees == "0.00" {
+				require.Equal(t, [3]*money.Amount{}, [3]*money.Amount{got.ProviderFee, got.VAT, got.StampDuty}, "the bank took nothing")
+				return
+			}
+			require.Equal(t, []string{c.fees, c.taxed}, []string{got.ProviderFee.String(), money.Sum(got.VAT, got.StampDuty).String()})
 		})
 	}
 }

@@ -116,10 +116,10 @@ type Transfer struct {
 	PlatformFee *money.Amount `json:"-" pg:"platform_fee,numeric"`
 	PlatformVAT *money.Amount `json:"-" pg:"platform_vat,numeric"`
 
-	// An addition: the fee that the bank charges for the payout, outside the balance; nil until its
-	// record names it.
+	// An addition: the fee that the bank has charged for the payout; nil until its record names it,
+	// and where nothing was paid, unless the bank has kept it.
 	ProviderFee *money.Amount `json:"providerFee"`
-	// what it charges in addition; nil if its record does not name it
+	// what it has charged in addition, likewise; nil if its record does not name it
 	VAT       *money.Amount `json:"vat"`
 	StampDuty *money.Amount `json:"stampDuty"`
 	// Additions: why it failed or was refunded, in words without the bank's own; the destination's
@@ -147,8 +147,13 @@ type Transfer struct {
 	OrderedAt *time.Time `json:"-"`
 }
 
+// chargesTaken is, as SQL, that the bank takes the charges that its record names: of a payout that
+// was not made it has only what it kept, which the books then have (toBook).
+const chargesTaken = `(t.status NOT IN ('failed', 'refunded') OR coalesce(t.booked_fee, 0) + coalesce(t.booked_taxes, 0) > 0)`
+
 const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, ` + shownBankCode + `, ` + shownAccountNumber + `,
-	t.attempt_count, t.created_at, t.updated_at, t.provider_fee, t.provider_vat, t.provider_stamp_duty,
+	t.attempt_count, t.created_at, t.updated_at,
+	CASE WHEN ` + chargesTaken + ` THEN t.provider_fee END, CASE WHEN ` + chargesTaken + ` THEN t.provider_vat END, CASE WHEN ` + chargesTaken + ` THEN t.provider_stamp_duty END,
 	nullif(t.failure_reason, ''), nullif(t.account_name, ''), nullif(t.bank_name, ''), t.narration, t.paid_amount, t.refund_of,
 	CASE WHEN ` + awaitsApproval + ` THEN 'approval' END, t.differs_since IS NOT NULL,
 	CASE WHEN NOT (t.adopted AND t.created_at = t.submitted_at) THEN t.created_at END`
