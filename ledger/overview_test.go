@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -161,4 +162,29 @@ func TestOverviewReadsNoEntries(t *testing.T) {
 		require.Contains(t, plan, index)
 	}
 	require.NotContains(t, plan, "Seq Scan")
+}
+
+// What could not go back is counted beside any number of holds that have ended.
+func TestOverviewIsReadBesideManyHolds(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const many = 3000
+	b.ExecUnguarded(`
+		INSERT INTO holds (id, tenant_id, account_id, amount, reason, source, entry_id, status, created_at, ended_at)
+		SELECT gen_random_uuid(), $1, $2, 0.01, $5::text || 'x', 'policy', gen_random_uuid(), 'released', $3, $3 FROM generate_series(1, $4::int) n`,
+		b.owner(), b.account, b.Clock.Now(), many, ledger.NotRefunded)
+	b.Exec(`ANALYZE holds`)
+	pool, asked := b.Recorded()
+	o, err := ledger.ReadOverview(b.ctx, pool, b.tenant(), b.Clock.Now(), 7)
+	require.NoError(t, err)
+	require.Zero(t, o.NotRefunded.Count)
+	looked := 0
+	for _, s := range asked() {
+		if strings.Contains(s.SQL, "FROM holds") {
+			looked++
+			most, plan := b.MostRows(s)
+			require.Less(t, most, many/10, plan)
+		}
+	}
+	require.Equal(t, 1, looked)
 }

@@ -24,6 +24,10 @@ type Policy struct {
 	Reason string
 }
 
+// NotRefunded begins the reason of a policy's hold of a payment that was to go back to its sender
+// and could not.
+const NotRefunded = "not refunded: "
+
 // PolicyHold is an open hold of a payment by its account's policy.
 type PolicyHold struct {
 	AccountID uuid.UUID

@@ -98,6 +98,25 @@ func (b *policies) left() string {
 	return testenv.Value[money.Amount](b.Env, `SELECT `+ledger.Available("false", "$2")+` FROM ledger_balances b WHERE account_id = $1`, b.account, b.Clock.Now()).String()
 }
 
+// nothingNotRefunded is what the overview has where nothing waits for the tenant's decision.
+const nothingNotRefunded = `"notRefunded":{"count":0,"amount":"0.00","oldest":null}`
+
+// overview is what the tenant's first page has.
+func (b *policies) overview() string {
+	b.T.Helper()
+	o, err := ledger.ReadOverview(b.ctx, b.Pool, b.tenant, b.Clock.Now(), 7)
+	require.NoError(b.T, err)
+	body, err := json.Marshal(o)
+	require.NoError(b.T, err)
+	return string(body)
+}
+
+// entryOf is the credit of a payment.
+func (b *policies) entryOf(id uuid.UUID) uuid.UUID {
+	b.T.Helper()
+	return testenv.Value[uuid.UUID](b.Env, `SELECT id FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'credit' AND reversal_of IS NULL`, id)
+}
+
 // toTheEnd asks the bank about a payment until nothing is due any more, or n times.
 func (b *policies) toTheEnd(id uuid.UUID, n int) {
 	b.T.Helper()
@@ -468,6 +487,7 @@ func TestPolicyRefundThatCannotBe(t *testing.T) {
 			sent := b.sent()
 			require.Contains(t, b.hold(id), "policy 3975.00 not refunded: "+c.why)
 			require.Equal(t, "0.00", b.left())
+			require.Contains(t, b.overview(), `"notRefunded":{"count":1,"amount":"3975.00","oldest":"`+b.entryOf(id).String()+`"}`)
 			require.Nil(t, b.DueAt(work.Confirm, id))
 			require.NoError(t, b.transfers.RefundByPolicy(b.ctx, id), "it is not tried again by itself")
 			require.Len(t, b.sent(), len(sent))
@@ -476,15 +496,18 @@ func TestPolicyRefundThatCannotBe(t *testing.T) {
 				require.ErrorIs(t, b.refundByHand(id, ""), transfer.ErrNoSender)
 				b.release(id)
 				require.Equal(t, "3975.00", b.left())
+				require.Contains(t, b.overview(), nothingNotRefunded, "it has decided")
 				return
 			}
 			// A refund by hand takes what is held, a part of it first.
 			require.NoError(t, b.refundByHand(id, "1000.00"))
 			require.Contains(t, b.hold(id), "policy 2975.00 not refunded: ")
 			require.Equal(t, "0.00", b.left())
+			require.Contains(t, b.overview(), `"notRefunded":{"count":1,"amount":"2975.00",`)
 			require.NoError(t, b.refundByHand(id, ""))
 			require.Empty(t, b.hold(id))
 			require.Equal(t, "0.00", b.left())
+			require.Contains(t, b.overview(), nothingNotRefunded)
 		})
 	}
 }
@@ -500,6 +523,7 @@ func TestPolicyRefundWaitsForTheBanks(t *testing.T) {
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.SenderBankCode = "" })
 	b.toTheEnd(id, 3)
 	require.Contains(t, b.hold(id), "refund 3975.00 ", "it is still to go back")
+	require.Contains(t, b.overview(), nothingNotRefunded)
 	require.Empty(t, b.sent())
 	state := func() (n [2]int64) {
 		s, err := invariant.Light(b.ctx, b.Pool, b.Clock.Now())

@@ -122,9 +122,6 @@ func (s *Service) byPolicy(ctx context.Context, tx pg.Tx, a *acceptance, held *l
 	return a.amount.Sub(a.reserved), nil
 }
 
-// notRefunded begins the reason of a hold of money that was not refunded.
-const notRefunded = "not refunded: "
-
 // decline leaves the decision about a payment that cannot be refunded to the tenant: it stays held
 // until the tenant releases it. What was refunded by hand is no longer held.
 func (s *Service) decline(ctx context.Context, h ledger.PolicyHold, why error) error {
@@ -138,7 +135,7 @@ func (s *Service) decline(ctx context.Context, h ledger.PolicyHold, why error) e
 		if err != nil || held == nil || held.Source != ledger.HeldForRefund {
 			return err
 		}
-		held.Policy = ledger.Policy{Source: ledger.HeldByPolicy, Reason: notRefunded + why.Error()}
+		held.Policy = ledger.Policy{Source: ledger.HeldByPolicy, Reason: ledger.NotRefunded + why.Error()}
 		if errors.Is(why, ErrRefunded) {
 			held.Amount = money.Zero
 		}
@@ -225,9 +222,9 @@ func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, all []chargedStep) 
 		switch h.Amount = held; {
 		case h.Source == ledger.HeldForRefund && !c.byPolicy: // the policy refunds this too
 		case c.why != "":
-			h.Policy = ledger.Policy{Source: ledger.HeldByPolicy, Reason: notRefunded + c.why}
+			h.Policy = ledger.Policy{Source: ledger.HeldByPolicy, Reason: ledger.NotRefunded + c.why}
 		case h.Source != ledger.HeldByPolicy && h.Source != ledger.HeldForRefund:
-			h.Policy = ledger.Policy{Source: ledger.HeldByPolicy, Reason: notRefunded + reasonFeeBack}
+			h.Policy = ledger.Policy{Source: ledger.HeldByPolicy, Reason: ledger.NotRefunded + reasonFeeBack}
 		default:
 			h.Source = ledger.HeldByPolicy
 		}

@@ -5,7 +5,7 @@ import { plot } from './chart.js';
 import { commands } from './commands.js';
 import { h } from './dom.js';
 import { naira, plural } from './format.js';
-import { setQuery } from './route.js';
+import { setQuery, to } from './route.js';
 import { card, code, pageHead, refreshButton, region, snippet } from './ui.js';
 
 const again = 4000; // milliseconds between two looks while the first payment is awaited
@@ -44,6 +44,7 @@ function tiles(o) {
   const tile = (name, value, note, href, kind) => h(href ? 'a' : 'div', { class: 'tile ' + (kind ?? ''), href },
     h('b', null, name), h('span', { class: 'money' }, breakable(naira(value))), h('small', null, note));
   const reviews = o.needsReview.count;
+  const back = o.notRefunded;
   return h('div', { class: 'tiles' },
     tile('Balance', o.balance, `Across your ${plural(o.accounts, 'account')}`, '#/accounts', 'first'),
     tile('Provisional', o.provisional, 'Included in the balance, not yet confirmed by the bank'),
@@ -51,6 +52,8 @@ function tiles(o) {
     tile('Money out', o.moneyOut, `Last ${o.days.length} days`, '#/transfers'),
     o.awaitingApproval.count > 0 && tile('Awaits approval', o.awaitingApproval.amount,
       `${plural(o.awaitingApproval.count, 'payout')} to approve or reject. Without approval ${o.awaitingApproval.count === 1 ? 'it fails' : 'they fail'} after 24 hours`, '#/transfers?awaiting=approval', 'alert'),
+    back.count > 0 && tile('Not refunded', back.amount, `${plural(back.count, 'payment')} could not go back to ${back.count === 1 ? 'its sender. It is held until you release or refund it' : 'their senders. They are held until you release or refund them'}`,
+      to`/payments/${back.oldest}`, 'alert'),
     tile('Needs review', o.needsReview.amount,
       reviews ? `${plural(reviews, 'payment')} could not be verified, and ${reviews === 1 ? 'is' : 'are'} not in the balance` : 'Nothing to review', reviews ? '#/accounts?status=needs_review' : null, reviews ? 'alert' : ''));
 }

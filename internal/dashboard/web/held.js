@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { accessible, go, settled } from './browser.js';
+import { until } from './stack.js';
 import { entry, newTenant, open, pay, visitAs, world } from './world.js';
 
 test('an account says what is held of it: by holds, and for payments that the bank may have taken back', async () => {
@@ -86,6 +87,25 @@ test('the overview counts payments under review in plain words', async () => {
     assert.equal(await tile.getAttribute('href'), '#/accounts?status=needs_review');
   }
   await settled(page);
+  await v.close();
+});
+
+test('the overview says that a payment could not go back to its sender, and leads to it', async () => {
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi', { expectedAmount: 5000, policy: { under: 'refund' } });
+  await pay(account.BankAccountNumber, '4000.00', { senderAccount: '-' });
+  const v = await visitAs(tenant);
+  const { page } = v;
+  const tile = page.getByRole('link', { name: 'Not refunded' });
+  await until('the refund to be declined', async () => {
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await settled(page);
+    return await tile.count() === 1;
+  });
+  assert.match(await tile.textContent(), /₦3,975\.00.*1 payment could not go back to its sender\. It is held until you release or refund it/);
+  await accessible(page, 'the overview of what was not refunded');
+  await tile.click();
+  await page.getByText('In the balance, and confirmed. ₦3,975.00 of it is held').waitFor();
   await v.close();
 });
 
