@@ -17,7 +17,7 @@ const meaning = {
   processing: 'Submitted to the bank. We ask the bank until the outcome is known.',
   success: 'Paid.',
   failed: 'Not paid. The money is back in the account.',
-  refunded: 'Paid, then returned. The money is back in the account.',
+  refunded: 'The money is back in the account.',
 };
 
 // transferColumns are those of a table of transfers.
