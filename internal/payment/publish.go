@@ -17,12 +17,13 @@ import (
 var eventTypes = map[ledger.Status]webhook.Type{ledger.Confirmed: webhook.PaymentConfirmed, ledger.Reversed: webhook.PaymentReversed}
 
 // publishedSQL reads what a payment's event says, but for the payer, who is the statement's: once
-// the payment is confirmed, the one of the bank's own record. It also reads what the account's
+// the payment is confirmed, the one of the bank's own record, and nobody where a person has
+// confirmed it without that record. It also reads what the account's
 // policy holds the payment for: a held one is confirmed all the same, but nobody should deliver on
 // it. Nor on one that is posted again and not held, since all of it went back before.
 const publishedSQL = `
 	SELECT e.id, e.account_id, e.amount, e.fee, coalesce((
-		SELECT coalesce(l.record_name, l.sender_name) FROM ledger_entries l
+		SELECT CASE WHEN l.status = 'confirmed' AND l.record_account IS NULL THEN '' ELSE coalesce(l.record_name, l.sender_name) END FROM ledger_entries l
 		WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL), e.sender_name), e.narration, e.traceparent, CASE WHEN e.policy IS NULL THEN '' ELSE coalesce((
 		SELECT CASE h.source WHEN 'policy' THEN 'hold' ELSE 'refund' END FROM ledger_entries l JOIN holds h ON h.entry_id = ANY(ARRAY[l.id])
 		WHERE l.transaction_group_id = e.id AND l.direction = 'credit' AND l.reversal_of IS NULL AND h.status = 'open' AND h.source IN ('policy', 'refund')), (

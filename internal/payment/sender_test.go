@@ -92,6 +92,16 @@ func TestEventsNameTheRecordsSender(t *testing.T) {
 	}
 	require.Contains(t, of("payment.reversed", id), `"senderName":"CHIDI OKEKE"`)
 	require.Contains(t, of("payment.confirmed", c.Replacement), `"senderName":"Ada Obi"`)
+
+	// By a person, while the record cannot be read: the notice's word does not stand in for it.
+	id, txn = b.paidForged()
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
+	require.Equal(t, time.Duration(-1), b.check(id))
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden = true })
+	r, err := b.svc.ConfirmReviewed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.NotEmpty(t, r.NoSender)
+	require.Contains(t, of("payment.confirmed", id), `"senderName":""`)
 	b.books()
 }
 
