@@ -207,6 +207,7 @@ func TestReceipts(t *testing.T) {
 	require.True(t, strings.HasPrefix(w.do("GET", "/auth/transfers/"+ref+"/receipt.pdf", "", m.withSession()...).ok(200, nil).Body, "%PDF-"))
 	w.Exec(`UPDATE transfers SET difference = 'the bank says failed', differs_since = now()`)
 	w.do("GET", "/auth/transfers/"+ref+"/receipt.pdf", "", m.withSession()...).refused(422, "the bank's record of the transfer says otherwise")
+	require.Equal(t, true, w.read(key, "/v1/transfers/"+ref)["differs"], "so the dashboard offers none")
 	w.Exec(`INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at)
 		SELECT transaction_group_id, tenant_id, account_id, 'operator', 'open', 0, now() FROM ledger_entries WHERE id = $1`, paid)
 	w.do("GET", "/auth/payments/"+paid+"/receipt.pdf", "", m.withSession()...).refused(422, "the bank may have taken the payment back")

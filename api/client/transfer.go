@@ -120,6 +120,8 @@ type Transfer struct {
 	RefundOf *string `json:"refundOf"`
 	// "approval" while members of the tenant must approve it; nil otherwise
 	Awaiting *string `json:"awaiting"`
+	// the bank's record says otherwise, and an operator has yet to decide what is right
+	Differs bool `json:"differs"`
 }
 
 // Ended reports whether the outcome is known: success, or the money is back on the account.

@@ -142,7 +142,8 @@ type Transfer struct {
 	ApprovalsNeeded int        `json:"-" pg:"approvals_needed"`
 	MadeBy          *uuid.UUID `json:"-" pg:"made_by"` // the member who asked for it; nil: an API key
 	ApprovalHook    *string    `json:"-" pg:"approval_hook"`
-	Differs         bool       `json:"-"` // the bank's record differs, and nobody has dealt with that yet
+	// An addition: the bank's record differs, and nobody has dealt with that yet
+	Differs bool `json:"differs"`
 	// nil: the transfer was made by its adoption, long after the order; CreatedAt is the adoption's
 	OrderedAt *time.Time `json:"-"`
 }

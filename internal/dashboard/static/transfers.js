@@ -20,6 +20,9 @@ const meaning = {
   refunded: 'The money is back in the account.',
 };
 
+// contradicted is that the bank's record says otherwise of a transfer that has ended.
+const contradicted = (t) => t.differs && ['success', 'failed', 'refunded'].includes(t.status);
+
 // transferColumns are those of a table of transfers.
 export const transferColumns = [
   { name: 'Reference', head: true, value: (t) => h('a', { class: 'reference', href: to`/transfers/${t.merchantTxRef}` }, t.merchantTxRef) },
@@ -65,7 +68,7 @@ export function transfer({ ref }, _, session) {
   }, ({ t, a }) => {
     const name = code(t.merchantTxRef);
     return [h('section', { class: 'card', 'aria-label': 'Transfer details' },
-      h('p', { class: 'big' }, amount(t.paidAmount ?? t.amount), ' ', badge(state(t))), h('p', { class: 'dim' }, meaning[state(t)]),
+      h('p', { class: 'big' }, amount(t.paidAmount ?? t.amount), ' ', badge(state(t))), h('p', { class: 'dim' }, meaning[state(t)], contradicted(t) && ' But the bank’s record says otherwise, and the service’s operators look into it.'),
       facts([
         ['Reference', h('span', { class: 'copyable' }, name, copyButton(t.merchantTxRef, 'Reference', name))],
         ['From account', h('a', { href: to`/accounts/${t.accountId}` }, t.accountRef)],
@@ -74,7 +77,7 @@ export function transfer({ ref }, _, session) {
         ['Refund of', t.refundOf && h('a', { href: to`/payments/${t.refundOf}` }, t.refundOf)], ['Narration', t.narration], ['Bank fee', t.providerFee && amount(t.providerFee)],
         ['VAT', t.vat && amount(t.vat)], ['Stamp duty', t.stampDuty && amount(t.stampDuty)],
         ['Submissions', String(t.attemptCount)], ['Created', time(t.createdAt)], ['Last updated', time(t.updatedAt)],
-      ]), t.status === 'success' && h('div', { class: 'actions' }, h('a', { class: 'button', href: path + '/receipt.pdf', onclick: exported }, 'Receipt (PDF)'))), approval(t, a, path, session, () => found.reload())];
+      ]), t.status === 'success' && !t.differs && h('div', { class: 'actions' }, h('a', { class: 'button', href: path + '/receipt.pdf', onclick: exported }, 'Receipt (PDF)'))), approval(t, a, path, session, () => found.reload())];
   }, { rows: 3 });
   follow(found, () => last, ['pending', 'processing'], ['awaiting_approval']);
   return {

@@ -301,6 +301,15 @@ test('a transfer says where it went, what the bank took, and why it failed', asy
     await row.waitFor();
   }
 
+  await v.page.route('**/auth/transfers/' + paid.merchantTxRef, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...await response.json(), differs: true } });
+  });
+  await go(v.page, '/transfers/' + paid.merchantTxRef);
+  await details.getByText('Paid. But the bank’s record says otherwise, and the service’s operators look into it.', { exact: true }).waitFor();
+  assert.equal(await details.getByRole('link', { name: 'Receipt (PDF)' }).count(), 0, 'it would be refused');
+  await v.page.unrouteAll();
+
   // The bank never paid it, as an operator finds.
   await world.service.request('POST', world.service.bank + '/control/faults', { clear: true });
   await world.service.request('POST', world.service.bank + '/control/faults', { add: [{ on: 'payout_status', do: 'amount', value: '500.00', match: paid.merchantTxRef }] });
