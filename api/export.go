@@ -15,6 +15,7 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/money"
+	"ajo/internal/payment"
 	"ajo/internal/statement"
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
@@ -157,8 +158,16 @@ func (e *edge) paymentReceipt(c *fiber.Ctx) error {
 		case p.Recalled():
 			return "", errRecalled
 		}
-		return "receipt-" + p.ID.String(), statement.ReceiptPDF(b, statement.PaymentReceipt(caller(c).Name, p.Payment, p.Refunded, p.BeingRefunded, e.made()))
+		return "receipt-" + p.ID.String(), statement.ReceiptPDF(b, statement.PaymentReceipt(caller(c).Name, p.Payment, goneBack(p), e.made()))
 	})
+}
+
+func goneBack(p payment.Timeline) statement.GoneBack {
+	back := statement.GoneBack{Refunded: p.Refunded, UnderWay: p.BeingRefunded}
+	if p.Held != nil && p.Held.Source == ledger.HeldForRefund {
+		back.Held = p.Held.Amount
+	}
+	return back
 }
 
 // transferReceipt is GET /auth/transfers/:merchantTxRef/receipt.pdf, an addition: for a payout that

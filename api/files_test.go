@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/csv"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"ajo/internal/statement"
 	"ajo/internal/testenv"
+	"ajo/internal/transfer"
 	"ajo/ledger"
 )
 
@@ -145,6 +147,21 @@ func TestReceiptOfAnAdoptedPayout(t *testing.T) {
 	require.Empty(t, ordered())
 	w.ExecUnguarded(`UPDATE transfers SET submitted_at = created_at + interval '2 days'`)
 	require.Equal(t, "2 Mar 2026 10:00", ordered())
+}
+
+// The receipt of a payment that its account's policy is about to send back says so.
+func TestReceiptOfWhatGoesBack(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	for action, held := range map[string]string{"refund": "99.00", "hold": "0.00"} {
+		w.ask("POST", "/v1/accounts", `{"externalRef":"`+action+`","name":"Ada Obi","expectedAmount":100,"policy":{"under":"`+action+`"}}`, 201, m.withKey())
+		w.pay(event{"r-" + action, "t-" + action, action, "99.00", "0"})
+		w.moveEntry("r-"+action, ledger.EventConfirm)
+		p, err := w.opts.Payments.Timeline(context.Background(), m.id, testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE request_id = $1`, "r-"+action))
+		require.NoError(t, err)
+		require.NotNil(t, p.Held)
+		require.Equal(t, held, goneBack(p).Held.String(), action)
+	}
 }
 
 // A file's name has the day in Lagos, as what is in it has, also in the hour in which UTC has

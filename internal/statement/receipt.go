@@ -18,9 +18,14 @@ type Receipt struct {
 	Made               Made
 }
 
-// PaymentReceipt is that of a payment that is confirmed, of which so much was refunded to its
-// sender and so much more is on its way there.
-func PaymentReceipt(tenant string, p ledger.Payment, refunded, underWay money.Amount, made Made) Receipt {
+// GoneBack is what a payment's sender has got back of it, what is on its way there, and what is
+// held to follow.
+type GoneBack struct {
+	Refunded, UnderWay, Held money.Amount
+}
+
+// PaymentReceipt is that of a payment that is confirmed.
+func PaymentReceipt(tenant string, p ledger.Payment, back GoneBack, made Made) Receipt {
 	number, confirmed := "", ""
 	if p.AccountNumber != nil {
 		number = *p.AccountNumber
@@ -48,8 +53,9 @@ func PaymentReceipt(tenant string, p ledger.Payment, refunded, underWay money.Am
 		{"Account reference", p.AccountRef},
 		{"Bank's fee", some(p.Fee)},
 		{"Credited", net},
-		{"Refunded", some(refunded)},
-		{"Being refunded", some(underWay)},
+		{"Refunded", some(back.Refunded)},
+		{"Being refunded", some(back.UnderWay)},
+		{"To be refunded", some(back.Held)},
 		{"Narration", p.Narration},
 		{"Received", day(p.CreatedAt) + " " + hour(p.CreatedAt)},
 		{"Confirmed", confirmed},
