@@ -115,7 +115,7 @@ func (e *edge) exportAll(c *fiber.Ctx, media, ending string, limit int, write fu
 	}
 	return e.sendFile(c, media, ending, func(ctx context.Context, b *bytes.Buffer) (string, error) {
 		t := caller(c)
-		list, err := e.Accounts.Exports(ctx, t.ID, f, limit)
+		list, without, err := e.Accounts.Exports(ctx, t.ID, f, limit)
 		if err != nil {
 			return "", err
 		}
@@ -125,6 +125,9 @@ func (e *edge) exportAll(c *fiber.Ctx, media, ending string, limit int, write fu
 		}
 		if len(sheets) == 0 && ending == "pdf" {
 			sheets = []statement.Sheet{{Tenant: t.Name, Filter: f}}
+		}
+		if n := len(sheets); n > 0 {
+			sheets[n-1].LeftOut, sheets[n-1].LeftBalance = without.Accounts, without.Balance
 		}
 		return "statements", write(b, sheets)
 	})

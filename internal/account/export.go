@@ -23,6 +23,13 @@ type Export struct {
 	Lines    []ledger.Line
 }
 
+// LeftOut are the accounts that have no lines in a file of all accounts. Balance is theirs at the
+// end of the filter's time, if it filters by nothing else.
+type LeftOut struct {
+	Accounts int
+	Balance  money.Amount
+}
+
 // maxExported is how many accounts one file has at most.
 const maxExported = 1000
 
@@ -48,44 +55,46 @@ func (s *Service) Export(ctx context.Context, tenantID uuid.UUID, ref string, f 
 
 // Exports is [Service.Export] of all accounts of the tenant that have lines, the oldest first: at
 // most limit lines together, of 1,000 accounts. All are of one moment, lest what moves between two
-// of them meanwhile is in one and not in the other.
-func (s *Service) Exports(ctx context.Context, tenantID uuid.UUID, f ledger.Filter, limit int) (out []Export, err error) {
+// of them meanwhile is in one and not in the other. It also returns what it leaves out.
+func (s *Service) Exports(ctx context.Context, tenantID uuid.UUID, f ledger.Filter, limit int) (out []Export, left LeftOut, err error) {
 	err = pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) error {
-		out, err = s.exportsFrom(ctx, tx, tenantID, f, limit)
+		out, left, err = s.exportsFrom(ctx, tx, tenantID, f, limit)
 		return err
 	})
-	return out, err
+	return out, left, err
 }
 
-func (s *Service) exportsFrom(ctx context.Context, q pg.Querier, tenantID uuid.UUID, f ledger.Filter, limit int) ([]Export, error) {
+func (s *Service) exportsFrom(ctx context.Context, q pg.Querier, tenantID uuid.UUID, f ledger.Filter, limit int) (out []Export, without LeftOut, err error) {
 	accounts, err := pg.Collect(ctx, q, func(row pgx.CollectableRow) (a Account, err error) { return a, row.Scan(a.fields()...) }, `
 		SELECT `+columns+` FROM accounts a WHERE a.tenant_id = $1 AND a.status <> 'provisioning' ORDER BY a.id LIMIT $2`, tenantID, maxExported+1)
 	if err != nil {
-		return nil, err
+		return nil, without, err
 	}
 	if len(accounts) > maxExported {
-		return nil, errManyAccounts
+		return nil, without, errManyAccounts
 	}
-	var out []Export
 	left := limit
 	for _, a := range accounts {
 		x, err := s.exportFrom(ctx, q, a, f, limit) // not left: what the filter may look at does not shrink
 		var refused *errs.Error
 		switch {
 		case errors.Is(err, ledger.ErrWide):
-			return nil, err
+			return nil, without, err
 		case errors.As(err, &refused) && refused.Kind == errs.Unprocessable:
-			return nil, errManyLines(limit)
+			return nil, without, errManyLines(limit)
 		case err != nil:
-			return nil, err
+			return nil, without, err
 		case len(x.Lines) > left:
-			return nil, errManyLines(limit)
+			return nil, without, errManyLines(limit)
 		case len(x.Lines) > 0:
 			out = append(out, x)
 			left -= len(x.Lines)
+		default:
+			without.Accounts++
+			without.Balance = without.Balance.Add(x.Closing)
 		}
 	}
-	return out, nil
+	return out, without, nil
 }
 
 func (s *Service) exportFrom(ctx context.Context, q pg.Querier, a Account, f ledger.Filter, limit int) (x Export, err error) {

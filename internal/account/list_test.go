@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -239,16 +240,21 @@ func TestUnfinishedRowIsNoAccount(t *testing.T) {
 	_, err = b.svc.Get(b.ctx, b.tenant, "unfinished")
 	require.ErrorIs(t, err, account.ErrNotFound)
 	b.credit(testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE account_ref = 'unfinished'`), "1.00")
-	all, err := b.svc.Exports(b.ctx, b.tenant, ledger.Filter{}, 5)
+	all, left, err := b.svc.Exports(b.ctx, b.tenant, ledger.Filter{}, 5)
 	require.NoError(t, err)
 	var exported []string
 	for _, x := range all {
 		exported = append(exported, x.AccountRef+" "+x.Opening.String()+" "+x.Closing.String())
 	}
 	require.Equal(t, []string{"order-7 0.00 10.00", "ADA-2 0.00 10.00", "review 0.00 2.00", "was-in-review 0.00 5.00"}, exported)
-	_, err = b.svc.Exports(b.ctx, b.tenant, ledger.Filter{}, 4)
+	require.Equal(t, "{1 0.00}", fmt.Sprint(left), "the expired one")
+	all, left, err = b.svc.Exports(b.ctx, b.tenant, ledger.Filter{From: b.Clock.Now().Add(time.Hour)}, 5)
+	require.NoError(t, err)
+	require.Empty(t, all)
+	require.Equal(t, "{5 27.00}", fmt.Sprint(left), "with what came before")
+	_, _, err = b.svc.Exports(b.ctx, b.tenant, ledger.Filter{}, 4)
 	require.EqualError(t, err, "the statements have more than 4 lines: narrow them by from and to")
-	_, err = b.svc.Exports(b.ctx, b.tenant, ledger.Filter{Direction: "sideways"}, 5)
+	_, _, err = b.svc.Exports(b.ctx, b.tenant, ledger.Filter{Direction: "sideways"}, 5)
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "lines")
 }
@@ -262,17 +268,18 @@ func TestExportsLookAtEachAccount(t *testing.T) {
 	later := b.named("later", "Ada Obi", "1000000007")
 	b.credit(later, "1.00")
 	confirmed := ledger.Filter{Status: ledger.Confirmed}
-	all, err := b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
+	all, left, err := b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, "was-in-review", all[0].AccountRef)
+	require.Equal(t, 5, left.Accounts)
 	b.move(b.credit(b.named("last", "Ada Obi", "1000000008"), "1.00"), ledger.EventConfirm)
-	_, err = b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
+	_, _, err = b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
 	require.EqualError(t, err, "the statements have more than 1 lines: narrow them by from and to")
 	for range ledger.ScanPerLine {
 		b.credit(later, "1.00")
 	}
-	_, err = b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
+	_, _, err = b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
 	require.ErrorIs(t, err, ledger.ErrWide)
 }
 

@@ -26,6 +26,10 @@ type Sheet struct {
 	Closing                           money.Amount // at its end
 	Standing                          money.Amount // the same by what is known now, for Camt
 	Lines                             []ledger.Line
+	// the last sheet of a file of all accounts: how many it leaves out, as they have no lines, and
+	// their balance at the end of the filter's time
+	LeftOut     int
+	LeftBalance money.Amount
 }
 
 // Made is when a file is made, and whether of the data of test mode: the file then says so, lest
@@ -132,7 +136,7 @@ func (s Sheet) heading(pdf *fpdf.Fpdf, made time.Time) {
 	}
 	if only := s.only(); only != "" {
 		facts = append(facts, [2]string{"Only", only})
-	} else if s.Ref != "" { // the balances of accounts without entries were not read
+	} else if s.Ref != "" {
 		facts = append(facts, [2]string{"Opening balance", naira(s.Opening)}, [2]string{"Closing balance", naira(s.Closing)})
 	}
 	facts = append(facts, [2]string{"Money in", naira(in)}, [2]string{"Money out", naira(out)})
@@ -142,6 +146,9 @@ func (s Sheet) heading(pdf *fpdf.Fpdf, made time.Time) {
 	}
 	if byReviews.Sign() != 0 {
 		facts = append(facts, [2]string{"By reviews", naira(byReviews)})
+	}
+	if text := s.leftOut(); text != "" {
+		facts = append(facts, [2]string{"Left out", text})
 	}
 	for _, f := range facts {
 		pdf.SetFont(family, "B", 8)
@@ -157,6 +164,21 @@ func (s Sheet) heading(pdf *fpdf.Fpdf, made time.Time) {
 		pdf.MultiCell(0, lineHeight, "What is by reviews has no line: a review takes an entry out of the balance, or puts it back.", "", "L", false)
 	}
 	pdf.Ln(2)
+}
+
+// leftOut says which of all accounts have no sheet; empty: there are none, or it is not the last.
+func (s Sheet) leftOut() string {
+	accounts := fmt.Sprint(s.LeftOut, " accounts without ")
+	if s.LeftOut == 1 {
+		accounts = "1 account without "
+	}
+	switch {
+	case s.LeftOut == 0:
+		return ""
+	case s.only() != "":
+		return accounts + "such entries"
+	}
+	return accounts + "entries in the period, with a balance of " + naira(s.LeftBalance)
 }
 
 // totals are those of the lines.

@@ -245,6 +245,21 @@ func TestPDFHasPages(t *testing.T) {
 	}
 }
 
+// A file of all accounts says on its last sheet which accounts it leaves out, as the balances of the
+// others are not all.
+func TestPDFSaysWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	first, last := sheet(line("x")), sheet(line("y"))
+	last.LeftOut, last.LeftBalance = 12, money.Must("3400.50")
+	pages := read(t, first, last)
+	require.NotContains(t, pages[0], "Left out")
+	require.Contains(t, pages[1], "Left out\n12 accounts without entries in the period, with a balance of ₦ 3,400.50")
+	last.LeftOut, last.Filter.Direction = 1, ledger.Credit
+	require.Contains(t, read(t, last)[0], "Left out\n1 account without such entries\n")
+	none := Sheet{Tenant: "Ada Stores", LeftOut: 1, LeftBalance: money.Must("5.00")}
+	require.Contains(t, strings.Join(read(t, none), "\n"), "1 account without entries in the period, with a balance of ₦ 5.00")
+}
+
 // A reference without a space is broken, a text without an end is cut, and a mark stays with its
 // letter.
 func TestPDFBreaksLongTexts(t *testing.T) {
