@@ -48,7 +48,7 @@ function tiles(o) {
   return h('div', { class: 'tiles' },
     tile('Balance', o.balance, `Across your ${plural(o.accounts, 'account')}`, '#/accounts', 'first'),
     tile('Provisional', o.provisional, 'Included in the balance, not yet confirmed by the bank'),
-    tile('Money in', o.moneyIn, `Last ${o.days.length} days, after fees`),
+    tile('Money in', o.moneyIn, `Last ${o.days.length} days, after the bank’s fees`),
     tile('Money out', o.moneyOut, `Last ${o.days.length} days`, '#/transfers'),
     o.awaitingApproval.count > 0 && tile('Awaits approval', o.awaitingApproval.amount,
       `${plural(o.awaitingApproval.count, 'payout')} to approve or reject. Without approval ${o.awaitingApproval.count === 1 ? 'it fails' : 'they fail'} after 24 hours`, '#/transfers?awaiting=approval', 'alert'),
