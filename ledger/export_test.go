@@ -7,6 +7,7 @@ const (
 	LinesSQL     = linesSQL
 	UncountedSQL = uncountedSQL
 	LastHoldsSQL = lastHoldsSQL
+	EndHoldsSQL  = endHoldsSQL
 
 	NewestFirstSQL = newestFirstSQL
 )

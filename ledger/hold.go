@@ -214,11 +214,14 @@ func endHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID, id uuid.UUI
 	return FindHold(ctx, tx, now, tenantID, id)
 }
 
-// endHoldsSQL ends the hold $3, and the accounts' open holds whose until is at or before $2.
+// endHoldsSQL ends the hold $3, and the accounts' open holds whose until is at or before $2. It
+// finds them by themselves: an account may have any number of other open holds. For the form of the
+// conditions see package pg, plans.go.
 const endHoldsSQL = `
 		WITH ended AS (
 			UPDATE holds SET status = CASE WHEN until <= $2 THEN 'expired' ELSE 'released' END, ended_at = CASE WHEN until <= $2 THEN until ELSE $2 END
-			WHERE account_id = ANY($1) AND status = 'open' AND (until <= $2 OR id = $3) RETURNING account_id, amount, source, entry_id)
+			WHERE id = ANY(ARRAY(SELECT id FROM holds WHERE account_id = ANY($1) AND status = 'open' AND until <= $2 UNION ALL SELECT $3::uuid))
+				AND account_id = ANY($1) AND CASE status WHEN 'open' THEN true ELSE false END RETURNING account_id, amount, source, entry_id)
 		UPDATE ledger_balances b SET held = b.held - e.amount, held_over = b.held_over - e.over, held_provisional = b.held_provisional - e.provisional, held_until = (
 			SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $2 AND h.id <> $3)
 		FROM (

@@ -89,3 +89,49 @@ func TestHoldsOfAPaymentAreFoundBesideManyOthers(t *testing.T) {
 		require.Positive(t, looked, m.Event)
 	}
 }
+
+// What ends a hold, or those whose time has come, looks at no other open holds of the account: it
+// does so under the balance's lock, and in batches with other tenants' settlements.
+func TestHoldsThatEndAreFoundBesideManyOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	require.Contains(t, b.BatchPlan(ledger.EndHoldsSQL), "Index Cond: ((account_id = ANY ($1)) AND (until <= $2))", "also by a plan that was made on a young database")
+	const many = 3000
+	b.move(b.credit("100.00"), ledger.EventConfirm)
+	soon := b.Clock.Now().Add(time.Minute)
+	ending, err := b.placeHold("10.00", &soon)
+	require.NoError(t, err)
+	released, err := b.placeHold("20.00", nil)
+	require.NoError(t, err)
+	require.NoError(t, b.tx(func(tx pg.Tx) error {
+		if _, err := tx.Exec(b.ctx, `INSERT INTO holds (id, tenant_id, account_id, amount, reason, status, created_at, until)
+			SELECT `+testenv.IDsAfter(ending.ID)+`, tenant_id, id, 0.01, 'x', 'open', $2, CASE i % 2 WHEN 0 THEN $3::timestamptz END
+			FROM accounts, generate_series(1, $4::int) i WHERE id = $1`, b.account, b.Clock.Now(), soon.Add(time.Hour), many); err != nil {
+			return err
+		}
+		_, err := tx.Exec(b.ctx, `UPDATE ledger_balances SET held = 60.00 WHERE account_id = $1`, b.account)
+		return err
+	}))
+	b.Exec(`ANALYZE holds`)
+	pool, asked := b.Recorded()
+	for what, end := range map[string]func(tx pg.Tx) error{
+		"a hold that is released": func(tx pg.Tx) error {
+			_, err := ledger.ReleaseHold(b.ctx, tx, b.Clock.Now(), b.owner(), released.ID)
+			return err
+		},
+		"a hold whose time has come": func(tx pg.Tx) error { return ledger.LockAvailable(b.ctx, tx, soon, b.account) },
+	} {
+		ended := 0
+		require.NoError(t, pg.InTx(b.ctx, pool, end))
+		for _, s := range asked() {
+			if s.SQL == ledger.EndHoldsSQL {
+				ended++
+				most, plan := b.MostRows(s)
+				require.Less(t, most, many/10, "%s:\n%s", what, plan)
+			}
+		}
+		require.Equal(t, 1, ended, what)
+	}
+	b.Clock.Set(soon)
+	b.holds("70.00 30.00")
+}
