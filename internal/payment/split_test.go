@@ -356,6 +356,30 @@ func TestSplitsOfOneBatch(t *testing.T) {
 	}
 }
 
+// A payment that is confirmed already is shared out once, also if it is named beside another that is
+// confirmed.
+func TestSplitOfAPaymentThatIsConfirmedAlready(t *testing.T) {
+	b := setupSplit(t)
+	first, _ := b.confirmedPayment("5000.00")
+	second, _ := b.pays("3000.00")
+	var moved []ledger.Moved
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) (err error) {
+		ids := []uuid.UUID{first, second}
+		if err = ledger.LockSplits(b.ctx, tx, ids); err != nil {
+			return err
+		}
+		var moves []ledger.Move
+		for _, id := range ids {
+			moves = append(moves, ledger.Move{TransactionGroupID: id, Direction: ledger.Credit, Event: ledger.EventConfirm})
+		}
+		moved, err = ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), moves)
+		return err
+	}))
+	require.ErrorIs(t, moved[0].Err, ledger.ErrMove)
+	require.NoError(t, moved[1].Err)
+	b.has("6155.00", "795.00", "1000.00")
+}
+
 // What is wrong with a split is refused, and names the share.
 func TestSplitRefusals(t *testing.T) {
 	b := setupSplit(t)
