@@ -97,6 +97,27 @@ func TestARestoredPaymentThatWentBackSaysSo(t *testing.T) {
 	}
 }
 
+// A payment was released, then corrected to another sum, which its policy holds, and a refund of it
+// fails: all that the policy held is held again, as nothing was released of that sum.
+func TestRefundOfAnotherSumThatFails(t *testing.T) {
+	b := setupPolicy(t, account.Policy{Under: account.Hold})
+	other, _ := b.pays("5000.00")
+	b.toTheEnd(other, 10)
+	id, txn := b.pays("4000.00")
+	b.release(id)
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("3900.00") })
+	b.toTheEnd(id, 1)
+	corrected, err := b.svc.Correct(b.ctx, id, sums("3900.00", "25.00"), byHand)
+	require.NoError(t, err)
+	require.Contains(t, b.hold(corrected.Replacement), "policy 3875.00 under")
+	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.FailLater, Next: 1})
+	require.NoError(t, b.refundByHand(corrected.Replacement, "1000.00"))
+	require.Contains(t, b.hold(corrected.Replacement), "policy 2875.00 under")
+	require.Equal(t, []string{"failed 1000.00 058 0123456789 false"}, b.sent())
+	require.Equal(t, "policy 3875.00 not refunded: the bank could not complete the transfer", b.hold(corrected.Replacement))
+	require.Equal(t, "4975.00", b.left())
+}
+
 // A payment that has gone back is restored, and then the bank says that it failed after all: it is
 // reversed, and its event says nothing of a refund.
 func TestARestoredPaymentThatWentBackIsDenied(t *testing.T) {
