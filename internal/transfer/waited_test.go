@@ -22,7 +22,7 @@ import (
 )
 
 // Whether an API key still holds is asked behind the locks, once for each key of a batch, if the
-// requests have waited for them. Only the request of one that has ended is refused.
+// requests have waited for them for 100 ms. Only the request of one that has ended is refused.
 func TestKeysThatWaitedAreChecked(t *testing.T) {
 	b := setup(t)
 	b.fund("1000.00")
@@ -43,12 +43,12 @@ func TestKeysThatWaitedAreChecked(t *testing.T) {
 	require.Empty(t, checks, "it has waited for nobody")
 	require.Equal(t, "997.00", b.balance())
 
-	together := func(asks []transfer.Ask) (out []batch.Outcome[transfer.Settled]) {
+	together := func(asks []transfer.Ask, waited time.Duration) (out []batch.Outcome[transfer.Settled]) {
 		require.NoError(t, b.InOrder(func(tx pg.Tx) error {
 			_, err := tx.Exec(b.ctx, `SELECT FROM ledger_balances WHERE account_id = $1 FOR UPDATE`, b.account)
 			return err
 		}, func(pg.Tx) error {
-			b.Clock.Advance(time.Second)
+			b.Clock.Advance(waited)
 			return nil
 		}, func() error {
 			out = b.svc.SettleTogether(b.ctx, asks)
@@ -56,16 +56,20 @@ func TestKeysThatWaitedAreChecked(t *testing.T) {
 		}))
 		return out
 	}
-	for _, o := range together(asks[:2]) {
-		require.NoError(t, o.Err)
+	const long = 100 * time.Millisecond
+	for waited, want := range map[time.Duration]int{long - time.Millisecond: 0, long: 1} {
+		clear(checks)
+		for _, o := range together(asks[:2], waited) {
+			require.NoError(t, o.Err)
+		}
+		require.Equal(t, want, checks["key:1"], waited)
 	}
-	require.Equal(t, map[string]int{"key:1": 1}, checks)
-	out := together(asks)
+	out := together(asks, long)
 	for i, want := range []error{nil, nil, gone, nil} {
 		require.ErrorIs(t, out[i].Err, want, "request %d", i)
 	}
-	require.Equal(t, "986.00", b.balance())
-	require.Equal(t, 7, testenv.Value[int](b.Env, `SELECT count(*) FROM transfers`))
+	require.Equal(t, "983.00", b.balance())
+	require.Equal(t, 9, testenv.Value[int](b.Env, `SELECT count(*) FROM transfers`))
 	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 }
 
