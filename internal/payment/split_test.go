@@ -319,6 +319,22 @@ func TestSplitsOfEachOther(t *testing.T) {
 	b.has("13000.00", "12000.00", "15000.00")
 }
 
+// confirmTogether confirms payments in one transaction.
+func (b *splits) confirmTogether(ids ...uuid.UUID) (moved []ledger.Moved) {
+	b.T.Helper()
+	var moves []ledger.Move
+	for _, id := range ids {
+		moves = append(moves, ledger.Move{TransactionGroupID: id, Direction: ledger.Credit, Event: ledger.EventConfirm})
+	}
+	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) (err error) {
+		if err = ledger.LockSplits(b.ctx, tx, ids); err == nil {
+			moved, err = ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), moves)
+		}
+		return err
+	}))
+	return moved
+}
+
 // Payments that are confirmed in one transaction are shared out one after the other: what the first
 // one passes on covers no part of the next.
 func TestSplitsOfOneBatch(t *testing.T) {
@@ -330,26 +346,17 @@ func TestSplitsOfOneBatch(t *testing.T) {
 	} {
 		t.Run(settled, func(t *testing.T) {
 			b := setupSplit(t)
-			var moves []ledger.Move
 			var ids []uuid.UUID
 			for range 3 {
 				id, _ := b.pays("5000.00")
 				ids = append(ids, id)
-				moves = append(moves, ledger.Move{TransactionGroupID: id, Direction: ledger.Credit, Event: ledger.EventConfirm})
 			}
 			_, err := b.transfers.Settle(b.ctx, b.tenant, "customer-1", transfer.Order{Amount: settled, BankCode: "058", AccountNumber: "0123456789"}, idempotency.Request{})
 			require.NoError(t, err)
 			for _, refusal := range []error{nil, ledger.ErrMove} { // once: what is confirmed is not confirmed again
-				require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-					if err := ledger.LockSplits(b.ctx, tx, ids); err != nil {
-						return err
-					}
-					moved, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), moves)
-					for _, m := range moved {
-						require.ErrorIs(t, m.Err, refusal)
-					}
-					return err
-				}))
+				for _, m := range b.confirmTogether(ids...) {
+					require.ErrorIs(t, m.Err, refusal)
+				}
 				b.has(want...)
 			}
 		})
@@ -362,19 +369,7 @@ func TestSplitOfAPaymentThatIsConfirmedAlready(t *testing.T) {
 	b := setupSplit(t)
 	first, _ := b.confirmedPayment("5000.00")
 	second, _ := b.pays("3000.00")
-	var moved []ledger.Moved
-	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) (err error) {
-		ids := []uuid.UUID{first, second}
-		if err = ledger.LockSplits(b.ctx, tx, ids); err != nil {
-			return err
-		}
-		var moves []ledger.Move
-		for _, id := range ids {
-			moves = append(moves, ledger.Move{TransactionGroupID: id, Direction: ledger.Credit, Event: ledger.EventConfirm})
-		}
-		moved, err = ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), moves)
-		return err
-	}))
+	moved := b.confirmTogether(first, second)
 	require.ErrorIs(t, moved[0].Err, ledger.ErrMove)
 	require.NoError(t, moved[1].Err)
 	b.has("6155.00", "795.00", "1000.00")
