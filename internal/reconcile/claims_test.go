@@ -14,8 +14,8 @@ import (
 	"ajo/internal/testenv"
 )
 
-// A run whose lease has ended is another worker's, at once: the first one can neither go on nor
-// finish, and its failure is not the run's.
+// A run whose lease has ended, five minutes after its last sign of life, is another worker's, at
+// once: the first one can neither go on nor finish, and its failure is not the run's.
 func TestRunThatAnotherWorkerHas(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t)
@@ -29,7 +29,7 @@ func TestRunThatAnotherWorkerHas(t *testing.T) {
 		return r
 	}
 	first := claim(kindDaily)
-	e.Clock.Advance(runLease)
+	e.Clock.Advance(5 * time.Minute)
 	second := claim(kindDaily)
 	require.Equal(t, first.report.ID, second.report.ID)
 	is := func(status string, lease *time.Time) {

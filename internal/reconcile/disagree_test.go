@@ -343,7 +343,7 @@ func TestMisdirectedPaymentThatTheBankForgot(t *testing.T) {
 	hidden(true)
 	r := b.lastHour()
 	require.Equal(t, []int{0, 1}, []int{r.ExceptionCount(), r.Young})
-	b.Clock.Advance(40 * time.Minute)
+	b.Clock.Advance(30 * time.Minute)
 	for range 2 {
 		r = b.lastHour()
 		require.Equal(t, map[string]string{stray.ID: "unknown_at_bank: the bank neither lists it nor knows its id, and it is in suspense, misdirected"}, said(r))

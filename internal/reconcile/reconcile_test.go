@@ -193,7 +193,7 @@ func TestReconcileFlagsWhatDisagrees(t *testing.T) {
 	r := b.lastHour()
 	require.Equal(t, 1, r.Young, "a fresh one may not be listed yet")
 	require.Zero(t, r.Counts[reconcile.UnknownAtBank])
-	b.Clock.Advance(31 * time.Minute)
+	b.Clock.Advance(29 * time.Minute) // half an hour after it was posted
 	r = b.lastHour()
 	got := map[string]string{}
 	for _, x := range r.Exceptions {
