@@ -363,8 +363,8 @@ func TestSplitsOfOneBatch(t *testing.T) {
 	}
 }
 
-// A payment that is confirmed already is shared out once, also if it is named beside another that is
-// confirmed.
+// A payment that is confirmed already is shared out once, also if it is named beside another that
+// is confirmed.
 func TestSplitOfAPaymentThatIsConfirmedAlready(t *testing.T) {
 	b := setupSplit(t)
 	first, _ := b.confirmedPayment("5000.00")

@@ -191,8 +191,8 @@ func TestListWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// Payments of one account and sum are alike if they lie no more than a minute apart. What is further
-// away holds nothing back.
+// Payments of one account and sum are alike if they lie no more than a minute apart. What is
+// further away holds nothing back.
 func TestHowFarLookAlikesLieApart(t *testing.T) {
 	t.Parallel()
 	for apart, alike := range map[time.Duration]int{payment.AlikeWithin: 1, payment.AlikeWithin + time.Second: 0, 20 * time.Minute: 0} {
