@@ -74,6 +74,7 @@ type finding struct {
 	next    time.Time
 	success bool           // of a recall: the record says success
 	watched bool           // a recall that the bank's record contradicts: the hold ends
+	again   bool           // a watched recall whose record is no longer that of a payment that stands
 	kept    bool           // a recall that it has contradicted for two weeks, or that has ended
 	counts  bool           // it was confirmed while the recall was open: payment.confirmed comes now
 	open    bool           // the bank is still asked about a recall, although the entry was moved

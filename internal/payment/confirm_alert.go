@@ -17,6 +17,10 @@ func (s *Service) alert(ctx context.Context, findings []*finding, moved []ledger
 			s.Log.WarnContext(ctx, "the bank's record says that it has not taken the payment back: the sum covers settlements again, and the bank is still asked",
 				slog.String("alert", "recall_watched"), slog.String("event", f.ID.String()))
 		}
+		if f.again {
+			s.Log.WarnContext(ctx, "the bank's record no longer says that it has not taken the payment back: the sum covers no settlement until it is clear",
+				slog.String("alert", "recall_held_again"), slog.String("event", f.ID.String()), slog.String("why", f.Why))
+		}
 		if f.event == "" {
 			continue
 		}

@@ -2,7 +2,6 @@ package payment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -86,17 +85,24 @@ func watch(since, now time.Time) time.Time {
 
 // judgeRecall turns the bank's answer about a payment that is no longer provisional into a finding.
 // Only its record decides. If the record says that the bank gave the payment back, or never had it,
-// the entry is reversed; success in two answers ends the hold, and success for two more weeks ends
-// the recall. "Not found", no answer, "in progress" or another sum decides nothing, however long
-// that takes.
+// the entry is reversed, whatever became of the fee; success in two answers ends the hold, and
+// success for two more weeks ends the recall. "Not found", no answer, "in progress" or another sum
+// decides nothing, however long that takes; a record that no longer says success of the same sum
+// holds the sum again ([holdAgain]).
 func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *finding {
 	c, now := f.check, s.Clock.Now()
-	if c.Recall == RecallWatched {
+	watched := c.Recall == RecallWatched
+	if watched {
 		f.next = watch(*c.ClosedAt, now)
 	}
+	takenBack := t.Status == provider.Refunded || t.Status == provider.Failed
 	differs := ""
 	if err == nil {
-		differs = c.Differs(t)
+		record := t
+		if takenBack {
+			record.Fee = c.Fee
+		}
+		differs = c.Differs(record)
 	}
 	switch {
 	case c.EntryStatus == ledger.Reversed: // by somebody else
@@ -104,21 +110,25 @@ func (s *Service) judgeRecall(f *finding, t provider.Transaction, err error) *fi
 	case err != nil:
 		f.Why = "asked whether the bank took it back: " + err.Error()
 	case differs != "":
+		f.again = watched
 		f.Why = fmt.Sprintf("asked whether the bank took it back: it says %s, but its record differs: %s", t.Status, differs)
 	case c.EntryStatus == ledger.NeedsReview:
 		f.Why = fmt.Sprintf("the bank is said to have taken it back; its record says %s; a person must decide the review", t.Status)
-	case t.Status == provider.Refunded || t.Status == provider.Failed:
+	case takenBack:
 		f.event, f.Why = ledger.EventRecall, fmt.Sprintf("the bank says %s, after it had confirmed the payment", t.Status)
 	case t.Status != provider.Success:
-		f.Why = errUnderWay.Error()
-	case c.Recall == RecallWatched && now.Sub(*c.ClosedAt) >= watchFor:
+		f.again, f.Why = watched, errUnderWay.Error()
+	case watched && now.Sub(*c.ClosedAt) >= watchFor:
 		f.kept, f.Why = true, ""
-	case c.Recall == RecallWatched:
+	case watched:
 		f.Why = whyWatched
 	case c.Successes+1 >= keptAfter:
 		f.watched, f.Why, f.next = true, whyWatched, watch(now, now)
 	default:
 		f.success, f.Why, f.next = true, whyStillThere, now.Add(s.confirmDelay(0))
+	}
+	if f.again {
+		f.next = now.Add(s.confirmDelay(0))
 	}
 	return f
 }
@@ -339,6 +349,7 @@ func (s *Service) openLate(ctx context.Context, c *check) error {
 func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*finding, moved []ledger.Moved) error {
 	release := map[uuid.UUID]money.Amount{}
 	var parts []uuid.UUID // payments that were split, or may have been when they were posted before
+	var again []*finding
 	i := 0
 	for _, f := range findings {
 		var m ledger.Moved
@@ -361,6 +372,9 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 			}
 		case f.watched:
 			to = RecallWatched
+		case f.again:
+			again = append(again, f)
+			continue
 		case f.event == ledger.EventRecall || f.event == ledger.EventReverse:
 			to = RecallReversed
 		case f.event == ledger.EventHold: // it has left the balance, so nothing is held
@@ -385,15 +399,17 @@ func (s *Service) closeRecalls(ctx context.Context, tx pg.Tx, findings []*findin
 		parts = append(parts, f.ID)
 		release[f.AccountID] = release[f.AccountID].Add(was.Held)
 	}
-	if len(release) == 0 {
-		return nil
-	}
 	if len(parts) > 0 {
 		if err := ledger.ReleaseParts(ctx, tx, s.Clock.Now(), parts); err != nil {
 			return err
 		}
 	}
-	return ledger.ReleaseRecalled(ctx, tx, release)
+	if len(release) > 0 {
+		if err := ledger.ReleaseRecalled(ctx, tx, release); err != nil {
+			return err
+		}
+	}
+	return holdAgain(ctx, tx, s.Clock.Now(), again)
 }
 
 // ended is what a recall was until it ended.
@@ -410,32 +426,4 @@ func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus
 		UPDATE recalls r SET status = $2, held = 0, unpublished = false, closed_at = $3
 		FROM (SELECT event_id, held, unpublished FROM recalls WHERE event_id = $1) was
 		WHERE r.event_id = was.event_id AND r.status`+ledger.RecallStands+` RETURNING was.held, was.unpublished`, eventID, to, at)
-}
-
-// recallDecided applies a person's decision about a review to the open recall of the payment, if
-// there is one. A payment that was given up needs no answer; one that counts again is held until
-// there is one, and so long payment.confirmed waits. It reports whether the bank must still be
-// asked.
-func (s *Service) recallDecided(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event) (open bool, err error) {
-	now := s.Clock.Now()
-	if event == ledger.EventReverse {
-		// nothing is held of a payment under review
-		_, err := endRecall(ctx, tx, eventID, RecallReversed, now)
-		if errors.Is(err, ErrNoRecall) {
-			err = nil
-		}
-		return false, err
-	}
-	if err := tx.QueryRow(ctx, `SELECT true FROM recalls WHERE event_id = $1 AND status = 'open'`, eventID).Scan(&open); err != nil {
-		if pg.IsNoRows(err) {
-			err = nil
-		}
-		return false, err
-	}
-	held, err := ledger.HoldRecalled(ctx, tx, now, []uuid.UUID{eventID})
-	if err != nil {
-		return false, err
-	}
-	_, err = tx.Exec(ctx, `UPDATE recalls SET held = $2, unpublished = true, successes = 0 WHERE event_id = $1 AND status = 'open'`, eventID, held[eventID].Amount)
-	return true, err
 }

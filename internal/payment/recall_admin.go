@@ -2,6 +2,7 @@ package payment
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -175,4 +176,32 @@ func lockRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID) (v RecallRecor
 		return v, err
 	}
 	return pg.One(ctx, tx, pgx.RowToStructByPos[RecallRecord], ErrNoRecall, recallQuery+` WHERE r.event_id = $1 AND r.status`+ledger.RecallStands, eventID)
+}
+
+// recallDecided applies a person's decision about a review to the open recall of the payment, if
+// there is one. A payment that was given up needs no answer; one that counts again is held until
+// there is one, and so long payment.confirmed waits. It reports whether the bank must still be
+// asked.
+func (s *Service) recallDecided(ctx context.Context, tx pg.Tx, eventID uuid.UUID, event ledger.Event) (open bool, err error) {
+	now := s.Clock.Now()
+	if event == ledger.EventReverse {
+		// nothing is held of a payment under review
+		_, err := endRecall(ctx, tx, eventID, RecallReversed, now)
+		if errors.Is(err, ErrNoRecall) {
+			err = nil
+		}
+		return false, err
+	}
+	if err := tx.QueryRow(ctx, `SELECT true FROM recalls WHERE event_id = $1 AND status = 'open'`, eventID).Scan(&open); err != nil {
+		if pg.IsNoRows(err) {
+			err = nil
+		}
+		return false, err
+	}
+	held, err := ledger.HoldRecalled(ctx, tx, now, []uuid.UUID{eventID})
+	if err != nil {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, `UPDATE recalls SET held = $2, unpublished = true, successes = 0 WHERE event_id = $1 AND status = 'open'`, eventID, held[eventID].Amount)
+	return true, err
 }

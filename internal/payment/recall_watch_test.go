@@ -187,3 +187,64 @@ func TestReviewConfirmedDuringARecall(t *testing.T) {
 		})
 	}
 }
+
+// The bank's record of a watched recall catches up. What says that the whole sum went back reverses
+// the payment, whether or not the fee was given back as well; any other record than "success" holds
+// the sum again until a later one, or a person, decides.
+func TestRecordOfAWatchedRecallChanges(t *testing.T) {
+	t.Parallel()
+	none := money.Zero
+	for name, c := range map[string]struct {
+		change func(*fakebank.Transaction)
+		held   bool
+	}{
+		"refunded, with its fee": {func(x *fakebank.Transaction) { x.Status, x.Fee = "REFUND", none }, false},
+		"failed, without a fee":  {func(x *fakebank.Transaction) { x.Status, x.Fee = "PAYMENT_FAILED", none }, false},
+		"a part refunded":        {func(x *fakebank.Transaction) { x.Status, x.Amount = "REFUND", money.Must("2000.00") }, true},
+		"the rest is paid":       {func(x *fakebank.Transaction) { x.Amount = money.Must("3000.00") }, true},
+		"under way":              {func(x *fakebank.Transaction) { x.Status = "PENDING_BILLING" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			id, txn := b.watched()
+			b.bank.SetTransaction(txn.ID, c.change)
+			next := b.check(id)
+			if !c.held {
+				require.Equal(t, time.Duration(-1), next)
+				require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+				require.Equal(t, "reversed", b.recallStatus(id))
+				return
+			}
+			require.Equal(t, 30*time.Second, next)
+			require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+			require.Equal(t, "open", b.recallStatus(id))
+			require.Equal(t, []string{"recalled open"}, b.recallSteps(id))
+			b.log.Has(t, "alert=recall_held_again")
+			require.Positive(t, b.check(id))
+			require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls(), "once")
+			state, err := invariant.Light(b.ctx, b.Pool, b.Clock.Now().Add(3*time.Hour))
+			require.NoError(t, err)
+			require.Equal(t, []any{int64(1), int64(0)}, []any{state.RecallCount, state.WatchedCount})
+			require.GreaterOrEqual(t, state.RecallOldest, 3*time.Hour)
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { *x = txn; x.Status = "REFUND" })
+			require.Equal(t, time.Duration(-1), b.check(id))
+			require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+		})
+	}
+}
+
+// What is no answer about the payment neither holds it again nor ends the recall.
+func TestWatchedRecallWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.watched()
+	for _, change := range []func(*fakebank.Transaction){
+		func(x *fakebank.Transaction) { x.Hidden = true },
+		func(x *fakebank.Transaction) { x.Hidden, x.Wrong = false, true },
+	} {
+		b.bank.SetTransaction(txn.ID, change)
+		require.Positive(t, b.check(id))
+		require.Equal(t, []any{"watched", [2]string{"0.00", "0.00"}}, []any{b.recallStatus(id), b.recalls()})
+	}
+}
