@@ -22,6 +22,7 @@ CREATE TABLE reconciliations (
     exception_count integer,
     report          jsonb,
     last_error      text NOT NULL DEFAULT '',
+    failing_since   timestamptz,
     CHECK ((status IN ('waiting', 'running')) = (finished_at IS NULL)),
     CHECK ((read_to IS NULL) = (partial IS NULL)),
     CHECK ((status = 'finished') = (report IS NOT NULL))
@@ -37,6 +38,7 @@ COMMENT ON COLUMN reconciliations.leased_until IS 'until then one worker runs it
 COMMENT ON COLUMN reconciliations.read_to IS 'how far an unfinished run has come: whoever takes it over goes on there';
 COMMENT ON COLUMN reconciliations.partial IS 'its report so far';
 COMMENT ON COLUMN reconciliations.report IS 'NULL, like its counts and sums, until it is finished: a list not read to its end says nothing';
+COMMENT ON COLUMN reconciliations.failing_since IS 'since when the bank''s list cannot be read where the run has come to';
 COMMENT ON COLUMN reconciliations.stored_count IS 'payments that were found in the list alone and stored';
 
 CREATE TABLE reconcile_items (

@@ -33,7 +33,8 @@ var (
 	ErrRunUnfinished = errs.New(errs.Conflict, "a reconciliation has no report before it has finished")
 	errLostRun       = errors.New("reconcile: the reconciliation has gone to another worker")
 	errDiedRun       = errors.New("its process ended before it did: run it again")
-	errEndlessPages  = errors.New("reconcile: the bank's list does not end")
+	errUnlisted      = errors.New("the bank's list")
+	errEndlessPages  = fmt.Errorf("%w does not end", errUnlisted)
 )
 
 const (
@@ -97,6 +98,9 @@ type comparison struct {
 	perHour int64         // records of the last slice
 	last    time.Duration // how long it was
 	shorten bool          // slices may be shorter than sliceLeast
+	longest time.Duration // how long they may be where the list cannot be read; 0: as ever
+	failing *time.Time    // since when it cannot be read where the run has come to; nil: it can
+	hole    *hole         // what cannot be read of it, and is to be named
 	kept    []*slice      // the slice to be compared next, and its neighbours
 
 	around  []slice              // lists beside the window that were read
@@ -299,22 +303,21 @@ func (r *comparison) skipUnread(ctx context.Context) (err error) {
 	}
 	var accounts bool // before the first, nothing is at the bank
 	if err := r.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM accounts WHERE created_at < $1)`, r.readTo).Scan(&accounts); err == nil && accounts {
-		r.nameNotRead(from.UTC(), r.readTo)
+		r.nameNotRead(from.UTC(), r.readTo, "run ajo reconcile over it")
 	}
 	return err
 }
 
 // nameNotRead reports a time that is not read, in pieces that a person's run can read. It is open
 // until one has, or a person dismisses it.
-func (r *comparison) nameNotRead(from, to time.Time) {
+func (r *comparison) nameNotRead(from, to time.Time, why string) {
 	for from.Before(to) {
 		start, end := from, earlier(to, from.Add(maxWindow))
-		why := "run ajo reconcile over it"
 		if start.Before(r.since) {
 			end, why = earlier(end, r.since), provider.ErrOtherAccount.Error()
 		}
 		what := "no run has read"
-		if r.report.Kind == kindDaily {
+		if r.report.Kind == kindDaily || r.report.Kind == kindAgain {
 			what = "no run has read again, for what the bank lists late,"
 		}
 		period := [2]string{start.Format(time.RFC3339), end.Format(time.RFC3339)}

@@ -95,9 +95,17 @@ func (r *comparison) readSlices(ctx context.Context) error {
 			r.report.addDone(s.report)
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("the bank's list: %w", err)
+		if r.maySkip(ctx, err) {
+			r.kept = r.kept[:len(r.kept)-1]
+			r.report.addDone(s.report)
+			from = r.skip(ctx, s, err)
+			continue
 		}
+		if err != nil {
+			return err
+		}
+		r.longest = 0
+		r.nameHole()
 		r.perHour = perHour(len(s.listed)+len(s.payouts), s.to.Sub(s.from))
 		if n := len(r.kept); n > 1 {
 			if err := r.compareSlice(ctx, r.kept[n-2]); err != nil {
@@ -107,6 +115,8 @@ func (r *comparison) readSlices(ctx context.Context) error {
 		r.kept = r.kept[max(0, len(r.kept)-2):]
 		from, r.last = s.to, s.to.Sub(s.from)
 	}
+	r.part = &r.report
+	r.nameHole()
 	if n := len(r.kept); n > 0 {
 		return r.compareSlice(ctx, r.kept[n-1])
 	}
@@ -129,6 +139,9 @@ func (r *comparison) length(from time.Time) time.Duration {
 	}
 	if r.last > 0 {
 		long = min(long, sliceGrowth*r.last)
+	}
+	if r.longest > 0 {
+		long = min(long, r.longest)
 	}
 	return min(max(long, least), r.report.To.Sub(from))
 }
@@ -223,6 +236,9 @@ func (r *comparison) list(ctx context.Context, from, to time.Time, cursor string
 	failpoint.At("reconcile/before-list")
 	page, err := r.bank.Transactions(ctx, from, to, cursor)
 	failpoint.At("reconcile/after-list")
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errUnlisted, err)
+	}
 	return page, err
 }
 

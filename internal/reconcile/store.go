@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -80,8 +81,8 @@ func (r *comparison) resume(ctx context.Context) (bool, error) {
 		WHERE id = (SELECT id FROM reconciliations WHERE kind = $1 AND (status = 'failed' OR (status IN ('running', 'waiting') AND leased_until <= $2)
 				OR (status = 'running' AND leased_until > $4))
 				ORDER BY window_from, id LIMIT 1 FOR UPDATE)
-		RETURNING id, window_from, window_to, read_to, partial`, r.report.Kind, r.report.StartedAt, lease, lease.Add(clockAhead)).
-		Scan(&r.report.ID, &r.report.From, &r.report.To, &readTo, &partial)
+		RETURNING id, window_from, window_to, read_to, partial, failing_since`, r.report.Kind, r.report.StartedAt, lease, lease.Add(clockAhead)).
+		Scan(&r.report.ID, &r.report.From, &r.report.To, &readTo, &partial, &r.failing)
 	if pg.IsNoRows(err) {
 		return false, nil
 	}
@@ -195,7 +196,8 @@ type execer interface {
 func (r *comparison) keepClaim(ctx context.Context, db execer, readTo *time.Time, partial []byte) error {
 	lease := r.clock.Now().Add(runLease)
 	tag, err := db.Exec(ctx, `
-		UPDATE reconciliations SET leased_until = $3, read_to = coalesce($4, read_to), partial = coalesce($5, partial)
+		UPDATE reconciliations SET leased_until = $3, read_to = coalesce($4, read_to), partial = coalesce($5, partial),
+			failing_since = CASE WHEN $4 IS NULL THEN failing_since END
 		WHERE id = $1 AND status = 'running' AND leased_until = $2`, r.report.ID, r.lease, lease, readTo, partial)
 	if err != nil {
 		return err
@@ -218,7 +220,7 @@ func (r *comparison) finish(ctx context.Context) error {
 	failpoint.At("reconcile/before-report-commit")
 	err = pg.InTx(ctx, r.pool, func(tx pg.Tx) error {
 		tag, err := tx.Exec(ctx, `
-		UPDATE reconciliations SET status = 'finished', finished_at = $3, leased_until = NULL, read_to = NULL, partial = NULL, last_error = '', report = $4,
+		UPDATE reconciliations SET status = 'finished', finished_at = $3, leased_until = NULL, read_to = NULL, partial = NULL, failing_since = NULL, last_error = '', report = $4,
 			bank_count = $5, bank_amount = $6, bank_fee = $7, books_count = $8, books_amount = $9, books_fee = $10, stored_count = $11, exception_count = $12
 		WHERE id = $1 AND status = 'running' AND leased_until = $2`,
 			r.report.ID, r.lease, r.report.FinishedAt, body, bank.Count, bank.Amount, bank.Fee, books.Count, books.Amount, books.Fee,
@@ -238,8 +240,9 @@ func (r *comparison) fail(why error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
 	defer cancel()
 	_, err := r.pool.Exec(ctx, `
-		UPDATE reconciliations SET status = 'failed', finished_at = $3, leased_until = NULL, last_error = $4
-		WHERE id = $1 AND status = 'running' AND leased_until = $2`, r.report.ID, r.lease, r.clock.Now(), why.Error())
+		UPDATE reconciliations SET status = 'failed', finished_at = $3, leased_until = NULL, last_error = $4,
+			failing_since = coalesce(failing_since, CASE WHEN $5 THEN $3::timestamptz END)
+		WHERE id = $1 AND status = 'running' AND leased_until = $2`, r.report.ID, r.lease, r.clock.Now(), why.Error(), errors.Is(why, errUnlisted))
 	return err
 }
 

@@ -1,0 +1,109 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ajo/internal/provider"
+	"ajo/internal/reconcile"
+	"ajo/internal/testenv"
+)
+
+// broken is a bank that cannot list one minute, and nothing that has a part of it.
+type broken struct {
+	provider.Bank
+	from time.Time // zero: it is repaired
+}
+
+func (b *broken) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
+	if !b.from.IsZero() && from.Before(b.from.Add(time.Minute)) && to.After(b.from) {
+		return provider.Page{}, errors.New("500 of this minute")
+	}
+	return b.Bank.Transactions(ctx, from, to, cursor)
+}
+
+// unread are the parts of the bank's list that are open as not read.
+func (b *bundle) unread() []reconcile.Exception {
+	b.T.Helper()
+	return testenv.Value[[]reconcile.Exception](b.Env, `SELECT coalesce(jsonb_agg(exception ORDER BY ref), '[]') FROM reconcile_items WHERE exception ->> 'kind' = 'not_read'`)
+}
+
+// A minute that the bank cannot list is named after an hour of trying, and does not keep the runs
+// from all that is listed before and after it.
+func TestAPartOfTheListThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.due()
+	paid := b.minutely(15)
+	bank := &broken{Bank: b.client(), from: testenv.Epoch.Add(7 * time.Minute)}
+	_, b.svc = b.servicesWith(bank)
+	b.Clock.Advance(5 * time.Minute)
+	failing := 0
+	for ; ; failing++ {
+		r, ran, _, err := b.svc.RunDue(b.ctx, 15*time.Minute, 2*time.Hour)
+		b.postAll(r.ToPost)
+		if err == nil && ran {
+			break
+		}
+		require.ErrorContains(t, err, "500 of this minute")
+		require.Empty(t, b.unread(), "not yet")
+		require.Less(t, failing, 61, "for an hour")
+		b.Clock.Advance(time.Minute)
+	}
+	require.Equal(t, 60, failing)
+	parts := b.unread()
+	require.Len(t, parts, 1)
+	require.False(t, parts[0].From.After(bank.from) || parts[0].To.Before(bank.from.Add(time.Minute)), "%v", parts)
+	require.LessOrEqual(t, parts[0].To.Sub(*parts[0].From), 2*time.Minute)
+	require.Contains(t, parts[0].Detail, "500 of this minute")
+	for _, txn := range paid {
+		inside := !txn.Time.Before(*parts[0].From) && txn.Time.Before(*parts[0].To)
+		require.Equal(t, !inside, testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM inbound_events WHERE provider_txn_ref = $1)`, txn.ID), txn.Time)
+	}
+	require.Equal(t, 1, b.due1().Counts[reconcile.NotRead], "the next windows are read, and still say so")
+
+	// So does the run of the day, three days later; once the bank can list that minute, it is read.
+	b.Clock.Advance(3 * 24 * time.Hour)
+	b.due()
+	daily := func() (reconcile.Report, error) {
+		r, ran, err := b.svc.RunDaily(b.ctx, 72*time.Hour)
+		require.True(t, ran)
+		return r, err
+	}
+	_, err := daily()
+	require.ErrorContains(t, err, "500 of this minute")
+	b.Clock.Advance(time.Hour)
+	r, err := daily()
+	require.NoError(t, err)
+	require.Positive(t, r.Counts[reconcile.NotRead])
+	bank.from = time.Time{}
+	r, err = b.svc.Run(b.ctx, testenv.Epoch, testenv.Epoch.Add(30*time.Minute))
+	require.NoError(t, err)
+	require.Empty(t, r.Counts[reconcile.NotRead])
+	require.Empty(t, b.unread())
+	require.Equal(t, len(paid), testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`))
+}
+
+// A bank that lists nothing at all is away: nothing is passed over, however long that takes.
+func TestABankThatListsNothingIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.due()
+	paid := b.minutely(15)
+	c := b.reading()
+	c.fails = testenv.Epoch
+	b.Clock.Advance(5 * time.Minute)
+	for range 12 {
+		require.False(t, b.runs())
+		b.Clock.Advance(30 * time.Minute)
+	}
+	require.Empty(t, b.unread())
+	c.fails = time.Time{}
+	b.due()
+	require.Empty(t, b.unread())
+	require.Equal(t, len(paid), testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`))
+}
