@@ -111,6 +111,10 @@ func (r *comparison) matchPayouts(ctx context.Context, s *slice, payouts []provi
 	var fresh []provider.Payout
 	for _, p := range payouts {
 		gone := p.Status == provider.Success || p.Status == provider.Pending
+		if !isID(p.Ref) || p.ID != "" && !isID(p.ID) {
+			r.nameUnreadable(s, "", p.Ref+" "+p.ID, unnamed(p))
+			continue
+		}
 		switch record := p.Ref + " " + p.ID; {
 		case r.isKept(record, (*slice).records): // a list that changes while it is read may show it twice
 			continue

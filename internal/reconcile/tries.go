@@ -52,3 +52,14 @@ func (r *comparison) comparePayouts(ctx context.Context, list []provider.Payout)
 	}
 	return nil
 }
+
+// unnamed is an exception about a payout whose reference or id is none.
+func unnamed(p provider.Payout) Exception {
+	if !isID(p.Ref) {
+		p.Ref = ""
+	}
+	if !isID(p.ID) {
+		p.ID = ""
+	}
+	return Exception{Detail: "a payout's reference or id is none"}.withPayout(p)
+}

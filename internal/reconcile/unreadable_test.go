@@ -3,11 +3,14 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/money"
 	"ajo/internal/provider"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
@@ -106,4 +109,48 @@ func TestABankThatListsNothingIsWaitedFor(t *testing.T) {
 	b.due()
 	require.Empty(t, b.unread())
 	require.Equal(t, len(paid), testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events`))
+}
+
+// A payout whose reference or id cannot be stored, as somebody else may have given it, is named and
+// holds up nothing.
+func TestAPayoutThatCannotBeNamed(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*provider.Payout){
+		"NUL in the reference":  func(p *provider.Payout) { p.Ref = "AB\x00C" },
+		"a reference of 10 kB":  func(p *provider.Payout) { p.Ref = long(10_000) },
+		"an id of 10 kB, twice": func(p *provider.Payout) { p.ID = long(10_000) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.fund("1000.00")
+			b.payAtBank("AJO-odd", "100.00")
+			b.inBooks("AJO-odd", "success", "100.00", "0")
+			silent := b.paySilently("5000.00")
+			_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+				for _, p := range page.Payouts {
+					spoil(&p)
+					p.Amount = money.Must("70.00")
+					page.Payouts = append(page.Payouts, p)
+				}
+				return nil
+			}})
+			r := b.lastHour()
+			require.Equal(t, 1, r.Counts[reconcile.Unreadable], "%v", said(r))
+			require.Equal(t, 1, r.Counts[reconcile.MissingEvent], silent.ID)
+			require.Equal(t, 1, r.Bank.Unreadable)
+			for _, x := range r.Exceptions {
+				require.Less(t, len(x.Detail)+len(x.ProviderTxnRef)+len(x.MerchantTxRef), 1000)
+			}
+		})
+	}
+}
+
+// long is a text that is not stored much shorter than it is.
+func long(n int) string {
+	var s strings.Builder
+	for s.Len() < n {
+		s.WriteString(uuid.NewString())
+	}
+	return s.String()[:n]
 }
