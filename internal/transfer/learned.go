@@ -86,6 +86,14 @@ func (s *Service) keepAcknowledgement(ctx context.Context, st *claimed) error {
 	})
 }
 
+// AcknowledgeListed stores that the bank has the reference of a transfer under way, since its list,
+// or its record, shows it: from here on, no "not found" submits it again or gives its money back.
+func (s *Service) AcknowledgeListed(ctx context.Context, merchantTxRef string) error {
+	_, err := s.Pool.Exec(ctx, `UPDATE transfers SET acknowledged_at = $2 WHERE merchant_tx_ref = $1 AND acknowledged_at IS NULL AND status = 'processing'`,
+		merchantTxRef, s.Clock.Now())
+	return err
+}
+
 // acknowledgedSQL locks transfers, and returns those that the bank has acknowledged. Without the
 // OFFSET, the planner would apply the outer condition before the lock, so the other rows would not
 // be locked.
