@@ -38,6 +38,10 @@ var ErrStranger = errors.New("the bank answered with another's record")
 // earlier submission. [Bank.Payout] reports the outcome of that one, sooner or later.
 var ErrDuplicate = errors.New("provider: reference used before")
 
+// ErrUnreadable says that the bank has a payout's reference, and that what it says of it cannot be
+// read. [Bank.Payout] reports the outcome, once that can be.
+var ErrUnreadable = errors.New("provider: the bank has the reference, but its record cannot be read")
+
 // Rejection is the bank's definite refusal: the call had no effect and the same call will not
 // succeed.
 type Rejection struct {
@@ -204,9 +208,9 @@ type Bank interface {
 	Lookup(ctx context.Context, bankCode, accountNumber string) (Holder, error)
 	// Pay submits a payout. [*Rejection] is definite. A duplicate reference, a timeout, a 5xx and
 	// "processing" are not failures: the last gives Status Pending, the first [ErrDuplicate], the
-	// others an error that is neither; ask with [Bank.Payout]. A Payout and [ErrDuplicate] both say
-	// that the bank has the reference.
+	// others an error that is neither; ask with [Bank.Payout]. A Payout, [ErrDuplicate] and
+	// [ErrUnreadable] all say that the bank has the reference.
 	Pay(ctx context.Context, p NewPayout) (Payout, error)
-	// Payout returns the record of the payout that echoes ref, or [ErrUnknown].
+	// Payout returns the record of the payout that echoes ref, [ErrUnknown], or [ErrUnreadable].
 	Payout(ctx context.Context, ref string) (Payout, error)
 }

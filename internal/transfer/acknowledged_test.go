@@ -1,6 +1,8 @@
 package transfer_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
 )
@@ -35,6 +38,8 @@ func TestWhatTheBankHasAcknowledged(t *testing.T) {
 		"a record, and then none":  {[]fakebank.Rule{pays(fakebank.DropAfter, 1), answers(fakebank.Normal, 1), answers(fakebank.NotFoundCode, 20)}, time.Hour, 1},
 		"the second's answer only": {[]fakebank.Rule{pays(fakebank.DropAfter, 1), pays(fakebank.Duplicate, 1), answers(fakebank.NotFound, 20)}, 0, 2},
 		"another sum, then none":   {[]fakebank.Rule{pays(fakebank.DropAfter, 1), answers(fakebank.AlterAmount, 1), answers(fakebank.NotFound, 20)}, 0, 1},
+		"no sum that can be read":  {[]fakebank.Rule{pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterAmount, 1), value("1e9")), answers(fakebank.NotFound, 20)}, 0, 1},
+		"an odd fee, under way":    {[]fakebank.Rule{pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterFee, 1), value("1.6125")), answers(fakebank.NotFound, 20)}, time.Hour, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
@@ -60,6 +65,49 @@ func TestWhatTheBankHasAcknowledged(t *testing.T) {
 			require.Equal(t, c.seen, out.Submissions)
 		})
 	}
+}
+
+func value(v string) func(*fakebank.Rule) { return func(r *fakebank.Rule) { r.Value = v } }
+
+// odd is a bank whose answer to a submission has our reference and a sum that cannot be read.
+type odd struct{ provider.Bank }
+
+func (o odd) Pay(ctx context.Context, p provider.NewPayout) (provider.Payout, error) {
+	_, _ = o.Bank.Pay(ctx, p)
+	return provider.Payout{}, fmt.Errorf("the bank: %w", provider.ErrUnreadable)
+}
+
+// The answer to the submission shows that the bank has the reference, though its sum cannot be
+// read.
+func TestAnAnswerThatCannotBeReadIsAnAcknowledgement(t *testing.T) {
+	b := setup(t)
+	b.svc = b.service(func(o *transfer.Options) { o.Bank = odd{b.client} })
+	b.fund("100.00")
+	b.bank.Faults.Set(answers(fakebank.NotFound, 30))
+	p := b.settle("100.00")
+	for range 30 {
+		b.step(p)
+		b.untilDue(p)
+	}
+	require.NotNil(t, row[*time.Time](b, p, "acknowledged_at"))
+	require.Equal(t, transfer.Success, b.run(p).Status)
+	require.Equal(t, 1, b.bank.Calls(payCall))
+}
+
+// What cannot be read of the bank's charges is not known, like what its record does not name: it
+// keeps no transfer from its end.
+func TestChargesThatCannotBeRead(t *testing.T) {
+	b := setup(t)
+	b.fund("100.00")
+	b.bank.Faults.Set(pays(fakebank.DropAfter, 1), with(answers(fakebank.AlterFee, 0), value("1.6125")))
+	p := b.run(b.settle("100.00"))
+	require.Equal(t, transfer.Success, p.Status)
+	require.Nil(t, row[*string](b, p, "provider_fee::text"))
+	b.bank.Faults.Clear()
+	b.untilDue(p)
+	b.step(p)
+	require.Equal(t, "20.00", row[string](b, p, "provider_fee::text"))
+	b.ended(p)
 }
 
 // The third time that the bank does not find what it has acknowledged, and not before, somebody is

@@ -40,6 +40,7 @@ const (
 //	its payment is gone   a refund: failed not again                     -
 //	submission: refused   -              the first: failed; else ask     -
 //	submission: duplicate -              acknowledged, ask again         -
+//	unreadable record     -              acknowledged, ask again         ask again
 //	success               -              success                         agrees, or differs
 //	failed                -              failed                          agrees, or differs
 //	refunded              -              refunded                        success: refunded
@@ -146,17 +147,22 @@ func (s *Service) submit(ctx context.Context, st *claimed) error {
 	// What an answer means here: a Rejection is definite, and the call had no effect. But the
 	// rejection of a second submission says nothing about the first, so then only questions end the
 	// transfer. Success, failed and refunded are the bank's statement about this reference. A
-	// duplicate shows that the bank has it. After anything else (a timeout, a cut connection, a
-	// 5xx) the bank may have paid.
+	// duplicate, or a record that cannot be read, shows that the bank has it. After anything else
+	// (a timeout, a cut connection, a 5xx) the bank may have paid.
 	var rejected *provider.Rejection
 	switch {
 	case errors.As(err, &rejected) && st.Attempts == 1:
 		return s.conclude(ctx, st, outcome{EventReject, byBank, rejected.Error(), reasonRefused})
 	case err != nil:
-		st.learned.Acked = errors.Is(err, provider.ErrDuplicate)
+		st.learned.Acked = shows(err)
 		return s.postpone(ctx, st, false, fmt.Errorf("submission %d: %w", st.Attempts, err))
 	}
 	return s.applyRecord(ctx, st, p)
+}
+
+// shows reports whether an answer without a record shows that the bank has the reference.
+func shows(err error) bool {
+	return errors.Is(err, provider.ErrDuplicate) || errors.Is(err, provider.ErrUnreadable)
 }
 
 // ask asks the bank by reference for the result of a submission.
@@ -166,7 +172,7 @@ func (s *Service) ask(ctx context.Context, st *claimed) error {
 	case errors.Is(err, provider.ErrUnknown):
 		return s.handleUnknown(ctx, st)
 	case err != nil:
-		st.unanswered = errors.Is(err, provider.ErrBusy)
+		st.learned.Acked, st.unanswered = shows(err), errors.Is(err, provider.ErrBusy)
 		return s.postpone(ctx, st, false, fmt.Errorf("ask the bank: %w", err))
 	}
 	return s.applyRecord(ctx, st, p)

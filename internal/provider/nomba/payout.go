@@ -30,9 +30,11 @@ const payPath = "/v2/transfers/bank"
 //     returned.
 //   - a refusal that says duplicate, in the bank's envelope or as a 409: an [*Error] that wraps
 //     [provider.ErrDuplicate]. Ask with [Client.Payout].
+//   - 00 with an unreadable amount, or with data of another form: an [*Error] that wraps
+//     [provider.ErrUnreadable]. The bank has taken it. Ask with [Client.Payout].
 //   - no answer, a cut one, 408, 409, 425, 429, 5xx, code 01, an unknown code, somebody else's
-//     record, an unreadable amount: an [*Error]. The money may have left. Ask with [Client.Payout];
-//     submit again, under the same reference, only when that says [provider.ErrUnknown].
+//     record: an [*Error]. The money may have left. Ask with [Client.Payout]; submit again, under
+//     the same reference, only when that says [provider.ErrUnknown].
 //
 // It takes up to twice Options.Timeout for its token and its turn and Options.PayTimeout for the
 // answer, all that again after a 401, and after a refusal one more Options.Timeout for the
@@ -59,7 +61,7 @@ func (c *Client) Pay(ctx context.Context, p provider.NewPayout) (out provider.Pa
 	}
 	switch v := a.verdict(); {
 	case v == success:
-		return submitted(a, p)
+		return c.submitted(ctx, a, p)
 	case v == underWay || v == bare && a.status/100 == 2:
 		return provider.Payout{Ref: p.Ref, Status: provider.Pending, Amount: p.Amount}, nil
 	case v == refused:
@@ -72,10 +74,10 @@ func (c *Client) Pay(ctx context.Context, p provider.NewPayout) (out provider.Pa
 }
 
 // submitted reads a good answer to a payout.
-func submitted(a answer, p provider.NewPayout) (provider.Payout, error) {
+func (c *Client) submitted(ctx context.Context, a answer, p provider.NewPayout) (provider.Payout, error) {
 	var r record
 	if err := a.decode(&r); err != nil {
-		return provider.Payout{}, err
+		return provider.Payout{}, a.unreadable(err)
 	}
 	echoed, stranger := r.echoes(p.Ref)
 	if stranger {
@@ -85,9 +87,9 @@ func submitted(a answer, p provider.NewPayout) (provider.Payout, error) {
 	if r.Amount == "" {
 		known.Amount = text(p.Amount.String())
 	}
-	out, err := known.toPayout(p.Ref)
+	out, err := c.toPayout(ctx, known, p.Ref)
 	if err != nil {
-		return provider.Payout{}, a.err("unreadable record: " + err.Error())
+		return provider.Payout{}, a.unreadable(err)
 	}
 	if !echoed || r.Amount == "" {
 		out.Status = provider.Pending
@@ -113,8 +115,9 @@ func (c *Client) refusal(ctx context.Context, a answer, ref string) (provider.Pa
 // Payout returns the bank's record of the payout ref: the debit of the wallet. It is
 // [provider.ErrUnknown] where the bank says that it has none (404, code 01, or 00 without data; a
 // fresh payout may not be found at once), and an [*Error] in any other case: a record of another
-// reference, of an inbound transfer, or with an unreadable amount is not believed, and a refusal of
-// the question says nothing about the payout. It only reads, so an unanswered call means nothing.
+// reference or of an inbound transfer is not believed, and a refusal of the question says nothing
+// about the payout. One of this payout whose amount cannot be read is [provider.ErrUnreadable]. It
+// only reads, so an unanswered call means nothing.
 func (c *Client) Payout(ctx context.Context, ref string) (p provider.Payout, err error) {
 	defer c.observe("payout", time.Now(), &err)
 	return c.askPayout(ctx, "payout", ref)
@@ -131,11 +134,16 @@ func (c *Client) askPayout(ctx context.Context, call, ref string) (provider.Payo
 	case r.isInbound() || strings.EqualFold(string(r.EntryType), "CREDIT"):
 		return provider.Payout{}, a.err("the record in the answer is not of a payout")
 	}
-	p, err := r.toPayout(ref)
+	p, err := c.toPayout(ctx, r, ref)
 	if err != nil {
-		return provider.Payout{}, a.err("unreadable record: " + err.Error())
+		return provider.Payout{}, a.unreadable(err)
 	}
 	return p, nil
+}
+
+// unreadable is an answer about a payout that the bank has, and that cannot be read.
+func (a answer) unreadable(why error) error {
+	return &Error{Call: a.call, HTTP: a.status, Code: a.code, Msg: oneLine(why), Err: provider.ErrUnreadable}
 }
 
 // echoes reports whether the record bears the reference, and whether it bears another.
@@ -153,19 +161,26 @@ func (r record) echoes(ref string) (echoed, stranger bool) {
 }
 
 // toPayout reads a record of a payout. A missing fee is not known, and no reason to doubt the
-// record.
-func (r record) toPayout(ref string) (provider.Payout, error) {
+// record. Charges that cannot all be read are not known either.
+func (c *Client) toPayout(ctx context.Context, r record, ref string) (provider.Payout, error) {
 	p := provider.Payout{
 		ID: string(r.ID), Ref: ref, Status: status(r.Status), FeeKept: r.FeeKept == "true", BankCode: string(r.BankCode), AccountNumber: string(r.Recipient), Narration: string(r.Narration),
 	}
 	p.Time, _ = wireTime(string(r.TimeCreated))
 	p.UpdatedAt, _ = wireTime(string(r.TimeUpdated))
-	var errs [4]error
-	p.Amount, errs[0] = amount("amount", r.Amount)
-	p.Fee, errs[1] = charge("fee", cmp.Or(r.FixedCharge, r.Fee))
-	p.VAT, errs[2] = charge("vat", r.VAT)
-	p.StampDuty, errs[3] = charge("stampDuty", r.StampDuty)
-	return p, errors.Join(errs[:]...)
+	var err error
+	if p.Amount, err = amount("amount", r.Amount); err != nil {
+		return p, err
+	}
+	var errs [3]error
+	p.Fee, errs[0] = charge("fee", cmp.Or(r.FixedCharge, r.Fee))
+	p.VAT, errs[1] = charge("vat", r.VAT)
+	p.StampDuty, errs[2] = charge("stampDuty", r.StampDuty)
+	if err := errors.Join(errs[:]...); err != nil {
+		p.Fee, p.VAT, p.StampDuty = nil, nil, nil
+		c.log.ErrorContext(ctx, "the bank's charges for a payout cannot be read", "transfer", tidy(ref), "error", oneLine(err))
+	}
+	return p, nil
 }
 
 // charge reads what the bank takes for a payout; nil where the record does not name it.

@@ -229,7 +229,7 @@ func (c *Client) collect(ctx context.Context, page *provider.Page, raw json.RawM
 	var r record
 	err := json.Unmarshal(raw, &r)
 	if err == nil && !r.isInbound() {
-		collectPayout(page, raw, r, from, to)
+		c.collectPayout(ctx, page, raw, r, from, to)
 		at, _ = wireTime(string(r.TimeCreated))
 		return at
 	}
@@ -272,7 +272,7 @@ func oneLine(err error) string { return tidy(strings.ReplaceAll(err.Error(), "\n
 // somebody gave a reference. A credit to a virtual account, or of money that left under a
 // reference, is nobody's business but ours: under a type that is not known it is not left out, but
 // called unreadable. So is a record to a virtual account that does not say that it is a debit.
-func collectPayout(page *provider.Page, raw json.RawMessage, r record, from, to time.Time) {
+func (c *Client) collectPayout(ctx context.Context, page *provider.Page, raw json.RawMessage, r record, from, to time.Time) {
 	ref := cmp.Or(r.MerchantTxRef, r.Meta.MerchantTxRef)
 	credit, debit := strings.EqualFold(string(r.EntryType), "CREDIT"), strings.EqualFold(string(r.EntryType), "DEBIT")
 	if credit || !debit && ref == "" {
@@ -285,7 +285,7 @@ func collectPayout(page *provider.Page, raw json.RawMessage, r record, from, to 
 	if ref == "" {
 		return
 	}
-	p, err := r.toPayout(string(ref))
+	p, err := c.toPayout(ctx, r, string(ref))
 	switch {
 	case err != nil || p.Time.IsZero():
 		why := "a payout without timeCreated"
