@@ -16,17 +16,17 @@ import (
 )
 
 // KnownAtBank returns the transaction id of a payment that the bank has certainly recorded, because
-// it has confirmed it: the newest, other than the given one; empty if there is none, or none at the
-// account at the bank that the books are of. It reads a bounded number of rows.
+// it has confirmed it, and no person: the newest, other than the given one; empty if there is none,
+// or none at the account at the bank that the books are of. It reads a bounded number of rows.
 func KnownAtBank(ctx context.Context, q pg.Querier, but uuid.UUID) (ref string, err error) {
 	err = q.QueryRow(ctx, `
 		SELECT e.provider_txn_ref
 		FROM (
-			(SELECT id, provider_txn_ref, occurred_at FROM inbound_events ORDER BY id DESC LIMIT 5000)
+			(SELECT id, provider_txn_ref, occurred_at, replaces FROM inbound_events ORDER BY id DESC LIMIT 5000)
 			UNION
-			(SELECT id, provider_txn_ref, occurred_at FROM inbound_events ORDER BY id LIMIT 1000)) e
-		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status = 'confirmed'
-		WHERE e.provider_txn_ref <> '' AND e.id <> $1 AND (e.occurred_at < `+account.WalletSince+`) IS NOT TRUE
+			(SELECT id, provider_txn_ref, occurred_at, replaces FROM inbound_events ORDER BY id LIMIT 1000)) e
+		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status = 'confirmed' AND l.review_from_seq IS NULL
+		WHERE e.replaces IS NULL AND e.provider_txn_ref <> '' AND e.id <> $1 AND (e.occurred_at < `+account.WalletSince+`) IS NOT TRUE
 		ORDER BY e.id DESC LIMIT 1`, but).Scan(&ref)
 	if pg.IsNoRows(err) {
 		return "", nil

@@ -78,6 +78,23 @@ func TestEmptyIndexReversesNothing(t *testing.T) {
 	require.Equal(t, []string{"credit confirmed", "credit confirmed", "credit reversed", "debit reversed"}, entries)
 }
 
+// What only a person's word has confirmed, in a review or with another sum, is no proof that the
+// bank finds nothing: the newest payment that its own record confirmed is.
+func TestAPersonsWordIsNoKnownRecord(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	confirmed, txn := b.paid()
+	require.Equal(t, time.Duration(-1), b.check(confirmed))
+	_, err := b.svc.ConfirmReviewed(b.ctx, b.held(), byHand)
+	require.NoError(t, err)
+	_, err = b.svc.Correct(b.ctx, b.held(), sums("4000.00", "10.00"), byHand)
+	require.NoError(t, err)
+	require.Equal(t, 3, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE direction = 'credit' AND status = 'confirmed'`))
+	known, err := payment.KnownAtBank(b.ctx, b.Pool, uuid.Nil)
+	require.NoError(t, err)
+	require.Equal(t, txn.ID, known)
+}
+
 // What the bank lists is there, though it is not found by its id; and a list that cannot be read
 // proves nothing.
 func TestListedIsFound(t *testing.T) {

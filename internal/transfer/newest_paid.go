@@ -8,12 +8,12 @@ import (
 	"ajo/internal/provider"
 )
 
-// newestPaidSQL reads a bounded number of the newest transfers: with $1, only those that left the
-// account at the bank that the books are of; without, only those whose destination is known, which
-// that of an adopted one may not be.
+// newestPaidSQL reads a bounded number of the newest transfers that the bank itself calls paid:
+// with $1, only those that left the account at the bank that the books are of; without, only those
+// whose destination is known, which that of an adopted one may not be.
 const newestPaidSQL = `SELECT merchant_tx_ref, bank_code, account_number
-	FROM (SELECT id, status, merchant_tx_ref, bank_code, account_number, submitted_at FROM transfers ORDER BY id DESC LIMIT 5000) t
-	WHERE status = 'success' AND ($1 AND submitted_at < ` + account.WalletSince + `) IS NOT TRUE
+	FROM (SELECT id, status, ended_by, merchant_tx_ref, bank_code, account_number, submitted_at FROM transfers ORDER BY id DESC LIMIT 5000) t
+	WHERE status = 'success' AND ended_by <> 'operator' AND ($1 AND submitted_at < ` + account.WalletSince + `) IS NOT TRUE
 		AND ($1 OR bank_code <> '` + NoBankCode + `' AND account_number <> '` + NoAccountNumber + `')
 	ORDER BY id DESC LIMIT 1`
 

@@ -2,6 +2,7 @@ package transfer_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,4 +58,20 @@ func TestAnAdoptedPayoutIsNoKnownDestination(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, provider.Destination{BankCode: paid.BankCode, AccountNumber: paid.AccountNumber}, to, ref)
 	}
+}
+
+// What only a person says is paid, the bank may not know.
+func TestAPersonsWordIsNoKnownPayout(t *testing.T) {
+	b := setup(t)
+	b.fund("1000.00")
+	paid := b.run(b.settle("20.00"))
+	b.bank.Faults.Set(lags(365 * 24 * time.Hour))
+	p := b.settle("30.00")
+	b.asked(p, 1)
+	_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)
+	require.NoError(t, err)
+	require.Equal(t, transfer.Success, b.get(p.MerchantTxRef).Status)
+	ref, err := transfer.KnownPayout(b.ctx, b.Pool)
+	require.NoError(t, err)
+	require.Equal(t, paid.MerchantTxRef, ref)
 }
