@@ -39,9 +39,19 @@ const newestEvents = 100
 
 // walletAt is the wallet's balance at a moment.
 type walletAt struct {
-	event   uuid.UUID
-	at      time.Time
-	balance money.Amount
+	event    uuid.UUID
+	at       time.Time // by the bank's clock
+	received time.Time // by ours: when its event came
+	balance  money.Amount
+}
+
+// between returns the time in which the moment was, by our clock: the two differ by how late the
+// event came, and by as much as the bank's clock differs from ours.
+func (w *walletAt) between() (from, to time.Time) {
+	if w.received.Before(w.at) {
+		return w.received, w.at
+	}
+	return w.at, w.received
 }
 
 // compareFloat compares the wallet's balance with the books as of the newest event that carries it.
@@ -60,7 +70,7 @@ func (r *comparison) compareFloat(ctx context.Context) error {
 		}
 		return err
 	}
-	b, err := r.booksAt(ctx, w.at)
+	b, err := r.booksAt(ctx, w)
 	if pg.Code(err) == queryCanceled && ctx.Err() == nil {
 		r.report.Float.Why = whyTooLong
 		return nil
@@ -133,14 +143,14 @@ func (r *comparison) explain(ctx context.Context, at time.Time) (list []Explanat
 // none has come, or what had it is archived.
 func (r *comparison) newestWallet(ctx context.Context) (newest walletAt, err error) {
 	rows := pg.Rows(ctx, r.pool, `
-		SELECT e.id, e.occurred_at, b.body
-		FROM (SELECT id, occurred_at FROM inbound_events WHERE authentic AND source = 'webhook' ORDER BY id DESC LIMIT $1) e
+		SELECT e.id, e.occurred_at, e.received_at, b.body
+		FROM (SELECT id, occurred_at, received_at FROM inbound_events WHERE authentic AND source = 'webhook' ORDER BY id DESC LIMIT $1) e
 		JOIN event_bodies b ON b.event_id = ANY(ARRAY[e.id])
 		ORDER BY e.id DESC`, newestEvents)
 	var id uuid.UUID
-	var at time.Time
+	var at, received time.Time
 	var body []byte
-	_, err = pgx.ForEachRow(rows, []any{&id, &at, &body}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &at, &received, &body}, func() error {
 		if !at.After(newest.at) {
 			return nil
 		}
@@ -148,7 +158,7 @@ func (r *comparison) newestWallet(ctx context.Context) (newest walletAt, err err
 			return err
 		}
 		if balance, err := payment.ParseWalletBalance(body); err == nil {
-			newest = walletAt{id, at, balance}
+			newest = walletAt{id, at, received, balance}
 		}
 		return nil
 	})
@@ -161,7 +171,7 @@ type booksAt struct {
 	balances money.Amount // of all customers, now
 	later    money.Amount // included in them: credits of payments made after the moment
 	unsent   money.Amount // missing from them: payouts that had not been submitted by then
-	// payouts that had been submitted, and may or may not have left by then
+	// payouts that had been submitted, or may have been, and may or may not have left by then
 	underWay money.Amount
 	outside  money.Amount // received by then, and in no balance
 	// the system accounts' balances
@@ -170,12 +180,12 @@ type booksAt struct {
 	sameSecond                     int // events of the moment itself
 }
 
-// booksSQL reads the sums as of $1, without the payouts $2.
+// booksSQL reads the sums as of $1, which is by our clock from $3 to $4, without the payouts $2.
 const booksSQL = `
 		WITH payouts AS MATERIALIZED (
 			SELECT t.* FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle'
 			UNION ALL
-			SELECT t.* FROM transfers t WHERE t.submitted_at > $1 AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'settle' AND w.id = t.id))
+			SELECT t.* FROM transfers t WHERE t.submitted_at > $3 AND NOT EXISTS (SELECT FROM work w WHERE w.kind = 'settle' AND w.id = t.id))
 		SELECT
 			(SELECT coalesce(sum(balance), 0) FROM ledger_balances WHERE tenant_id <> account_id),
 			(SELECT coalesce(sum(l.amount), 0) FROM inbound_events e
@@ -183,8 +193,8 @@ const booksSQL = `
 				WHERE e.occurred_at > $1 AND e.status = 'processed'),
 			u.amount,
 			(SELECT coalesce(sum(coalesce(t.paid_amount, t.amount) + coalesce(t.booked_fee, 0) + coalesce(t.booked_taxes, 0)), 0) FROM payouts t
-				WHERE NOT (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1))
-					AND (t.status = 'processing' OR t.updated_at > $1) AND NOT t.merchant_tx_ref = ANY($2)),
+				WHERE NOT (t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $4))
+					AND (t.status = 'processing' OR t.updated_at > $1 OR t.submitted_at > $3) AND NOT t.merchant_tx_ref = ANY($2)),
 			(SELECT coalesce(sum(e.amount - e.fee), 0) FROM inbound_events e
 				WHERE e.unposted AND NOT e.misdirected AND e.event_type = 'payment_success' AND e.occurred_at <= $1 AND e.currency = 'NGN'
 					AND e.look_alike_of IS NULL)
@@ -200,7 +210,7 @@ const booksSQL = `
 		FROM (SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)) FILTER (WHERE t.status IN ('pending', 'processing', 'success')), 0) AS amount,
 				coalesce(sum(t.booked_fee), 0) AS fees, coalesce(sum(t.booked_taxes), 0) AS taxes
 				FROM payouts t
-				WHERE t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $1)) u,
+				WHERE t.attempt_count = 0 OR (t.attempt_count = 1 AND t.submitted_at > $4)) u,
 			(SELECT sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'suspense') AS suspense,
 				sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'platform_revenue') AS revenue,
 				sum(d.money_in - d.money_out) FILTER (WHERE s.name = 'bank_fees') AS fees,
@@ -210,10 +220,11 @@ const booksSQL = `
 // booksAt reads the sums. Its cost grows with the number of accounts, of payments in progress and
 // of payouts since the moment, not with the history. A payout has an item of work until about a day
 // after its end, and the newest event may be older than that.
-func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err error) {
+func (r *comparison) booksAt(ctx context.Context, w walletAt) (b booksAt, err error) {
+	from, to := w.between()
 	ended := []string{} // the bank knows how these ended: they are in progress only in the books
 	for ref, made := range r.ended {
-		if !made.After(at) {
+		if !made.After(w.at) {
 			ended = append(ended, ref)
 		}
 	}
@@ -221,7 +232,7 @@ func (r *comparison) booksAt(ctx context.Context, at time.Time) (b booksAt, err 
 		if err := pg.SetTimeout(ctx, tx, r.floatTime); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, booksSQL, at, ended).
+		return tx.QueryRow(ctx, booksSQL, w.at, ended, from, to).
 			Scan(&b.balances, &b.later, &b.unsent, &b.underWay, &b.outside, &b.suspense, &b.revenue, &b.fees, &b.taxes, &b.reversals, &b.sameSecond)
 	})
 	return b, err

@@ -82,6 +82,36 @@ func TestFloatOfPayoutsUnderWay(t *testing.T) {
 	}
 }
 
+// The bank's clock is an hour behind ours, or ahead, or its event came an hour late: whether a
+// payout of that hour had left when the wallet was read is not known.
+func TestFloatOfPayoutsBetweenTheClocks(t *testing.T) {
+	t.Parallel()
+	for name, dated := range map[string]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupAt(t, fakebank.Options{OpeningBalance: money.Must("7654.32")})
+			b.fund("5000.00")
+			b.Clock.Advance(2 * time.Hour)
+			for _, ref := range []string{"before", "between", "after"} {
+				b.inBooks(ref, "success", "300.00", "0")
+			}
+			now := b.Clock.Now()
+			txn := b.paySilently("1000.00")
+			txn.Time = now.Add(dated)
+			b.post(b.receive(b.hook(txn)).ID)
+			for ref, at := range map[string]time.Duration{"before": min(dated, 0) - time.Minute, "between": dated / 2, "after": max(dated, 0) + time.Minute} {
+				b.Exec(`UPDATE transfers SET submitted_at = $2, updated_at = $2 WHERE merchant_tx_ref = $1`, ref, now.Add(at))
+			}
+			b.Clock.Advance(2 * time.Hour)
+			r, err := b.svc.Run(b.ctx, b.Clock.Now().Add(-time.Minute), b.Clock.Now())
+			require.NoError(t, err)
+			require.Equal(t, txn.Time, *r.Float.At)
+			require.Equal(t, []string{"300.00", "5365.00"}, []string{r.Float.UnderWay.String(), r.Float.Customers.String()})
+			require.False(t, r.Float.Comparable)
+		})
+	}
+}
+
 // The bank's record says that a payout had left when the wallet was read, although the transfer got
 // to know that later.
 func TestFloatOfAPayoutThatEndedLaterInTheBooks(t *testing.T) {

@@ -28,7 +28,7 @@ func TestLookAlikesAreReadOnce(t *testing.T) {
 // The float's sums are read by what is new or open, not by all that was ever reversed or reviewed.
 func TestFloatReadsNoHistory(t *testing.T) {
 	t.Parallel()
-	plan := testenv.New(t).IndexPlan(booksSQL, time.Now(), []string{})
+	plan := testenv.New(t).IndexPlan(booksSQL, time.Now(), []string{}, time.Now(), time.Now())
 	require.Contains(t, plan, "ledger_entries_reversals", plan)
 	require.Contains(t, plan, "ledger_entries_reviews", plan)
 }
