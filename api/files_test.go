@@ -13,7 +13,6 @@ import (
 
 	"ajo/internal/statement"
 	"ajo/internal/testenv"
-	"ajo/internal/transfer"
 	"ajo/ledger"
 )
 

@@ -418,9 +418,9 @@ type ended struct {
 	Unpublished bool         // payment.confirmed waits for the end
 }
 
-// endRecall closes an unfinished recall as of a time. What is kept the next reconciliation compares
-// with the bank's record, if it is closed now: so is what a person keeps, also if its hold ended
-// days ago. [ErrNoRecall].
+// endRecall closes an unfinished recall as of a time. The next reconciliation compares what is kept
+// with the bank's record if it is closed as of now: so is what a person keeps, even if its hold
+// ended days ago. [ErrNoRecall].
 func endRecall(ctx context.Context, tx pg.Tx, eventID uuid.UUID, to RecallStatus, at time.Time) (ended, error) {
 	return pg.One(ctx, tx, pgx.RowToStructByPos[ended], ErrNoRecall, `
 		UPDATE recalls r SET status = $2, held = 0, unpublished = false, closed_at = $3

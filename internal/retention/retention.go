@@ -87,7 +87,7 @@ func Rules(k Keep) []Rule {
 		{Table: "known_networks", Kept: "for 90 days after the last login from there", Age: "last_at", After: 90 * day},
 		{Table: "listen_events", Kept: "for an hour", Age: "created_at", After: time.Hour},
 		{Table: "idempotency_keys", Kept: "for 7 days", Age: "created_at", After: 7 * day},
-		// Where the last comparison ended, the next one of its kind begins, or says what it has left out.
+		// Where the last comparison of a kind ended, the next one begins, or says what is left out.
 		{
 			Table: "reconciliations", Kept: "AJO_KEEP_REPORTS, but for the last one of each kind", Age: "started_at", After: k.Reports,
 			Only: "status IN ('finished', 'failed') AND window_to < (SELECT max(window_to) FROM reconciliations WHERE kind = 'periodic' AND status = 'finished')" +

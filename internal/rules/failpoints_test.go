@@ -255,7 +255,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
 		"(ajo/internal/retention.Rule).deleteOld Exec",
 		"(*ajo/internal/transfer.Service).AcknowledgeListed Exec", // a run that ends here reads that part again
-		"ajo/internal/freeze.Resume InTx", // what stays behind looks again within five minutes
+		"ajo/internal/freeze.Resume InTx",                         // what stays behind looks again within five minutes
 		"ajo/internal/partition.MakeAhead InTx",
 		"(ajo/internal/partition.Table).makeAhead InTx",
 		"(ajo/internal/partition.Table).prepareEnd QueryRow",
