@@ -91,6 +91,8 @@ func TestAlertsOfTransfers(t *testing.T) {
 	a.must("AjoTransferOutcomeUnknown", "AjoFreezeStands")
 	a.mustNot("AjoTransferNotSubmitted") // the freeze stops it, and has an alert of its own
 	require.Contains(t, a.follow("AjoFreezeStands", "ajo freeze list"), frozen.ID.String())
+	require.Contains(t, a.follow("AjoTransferOutcomeUnknown", "ajo freeze list"), frozen.ID.String())
+	require.Contains(t, a.follow("AjoTransferNotSubmitted", "ajo freeze list"), frozen.ID.String())
 	a.follow("AjoFreezeStands", "ajo freeze lift", "<freeze>", frozen.ID.String())
 	a.fresh(roles, "expire")
 	a.look(roles)
