@@ -281,7 +281,10 @@ func noteEnqueued(cmd *cobra.Command, tools *app.Tools) {
 	}
 }
 
-const notEnqueued = "The task was not enqueued (AJO_REDIS_URL): a worker finds the work at its next sweep."
+var (
+	errNotEnqueued = errors.New("the task was not enqueued (AJO_REDIS_URL): a worker finds the work at its next sweep")
+	notEnqueued    = title(errNotEnqueued.Error()) + "."
+)
 
 // changeFlags are those of every command that changes something.
 type changeFlags struct {

@@ -392,7 +392,7 @@ func adopt(ctx context.Context, tools *app.Tools, refs []string, account uuid.UU
 	}
 	if len(left) > 0 {
 		if len(adopted) > 0 && !tools.Enqueued() {
-			left = append(left, errors.New(notEnqueued))
+			left = append(left, errNotEnqueued)
 		}
 		return result{}, fmt.Errorf("%d payouts were booked, and not:\n%w", len(adopted), errors.Join(left...))
 	}

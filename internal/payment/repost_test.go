@@ -29,7 +29,7 @@ func TestRepostHasTheRecordsTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.openAtBank()
-	for name, none := range map[string]bool{"the record's": false, "the event's": true} {
+	for _, name := range []string{"the record's", "the event's"} {
 		txn := b.paySilently("5000.00")
 		event := b.bank.Event(fakebank.PaymentSuccess, txn)
 		event.Data.Transaction.Fee = []byte(`null`)
@@ -38,7 +38,7 @@ func TestRepostHasTheRecordsTime(t *testing.T) {
 		id := b.receive(b.eventOf(event)).ID
 		require.Equal(t, payment.CategoryProcessingError, b.post(id).Category)
 		want := txn.Time
-		if none {
+		if name == "the event's" { // from now on
 			want, b.svc = own, b.serviceWith(timeless{b.client()})
 		}
 		plan, err := b.svc.PlanRepost(b.ctx, id)

@@ -130,8 +130,8 @@ func TestKeptAgainstTheBanksRecord(t *testing.T) {
 	require.Equal(t, map[string]string{txn.ID: "status_contradicts: the bank says refunded, the entry is confirmed"}, said(b.due()))
 }
 
-// So it is if nothing was held any more since the bank's record said success: what an operator keeps
-// then, the bank is asked about no more.
+// So it is if nothing was held any more since the bank's record said success: what an operator
+// keeps then, the bank is asked about no more.
 func TestWatchedIsKeptAgainstTheBanksRecord(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -127,10 +127,10 @@ const (
 )
 
 // Run compares the payments that the bank dates from (inclusive) to (exclusive), or until now, with
-// the books, at a person's request, and stores the report. Successful payments whose event never came are stored
-// and posted, even if there is an error: what was stored stays, but a window that was not read to
-// its end counts as not read. [provider.ErrNotSet], [ErrWindow], [ErrOtherAccount], or the bank's
-// error. It ends with its context; a full page takes one call.
+// the books, at a person's request, and stores the report. Successful payments whose event never
+// came are stored and posted, even if there is an error: what was stored stays, but a window that
+// was not read to its end counts as not read. [provider.ErrNotSet], [ErrWindow], [ErrOtherAccount],
+// or the bank's error. It ends with its context; a full page takes one call.
 func (s *Service) Run(ctx context.Context, from, to time.Time) (Report, error) {
 	if s.bank == nil {
 		return Report{}, provider.ErrNotSet

@@ -245,8 +245,8 @@ func TestPDFHasPages(t *testing.T) {
 	}
 }
 
-// A file of all accounts says on its last sheet which accounts it leaves out, as the balances of the
-// others are not all.
+// A file of all accounts says on its last sheet which accounts it leaves out, as the balances of
+// the others are not all.
 func TestPDFSaysWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
 	first, last := sheet(line("x")), sheet(line("y"))

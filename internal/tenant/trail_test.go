@@ -66,7 +66,8 @@ func TestNewNetworksAreTold(t *testing.T) {
 	require.Len(t, b.box.all(), 3)
 }
 
-// A member who has been away for so long that the audit log has nothing of it any more is told, too.
+// A member who has been away for so long that the audit log has nothing of it any more is told,
+// too.
 func TestNewNetworksAreToldAfterAYear(t *testing.T) {
 	b := alone(t)
 	ctx := context.Background()
