@@ -88,8 +88,8 @@ func TestAdoptSaysWhatWaitsForASweep(t *testing.T) {
 		_, _, err := o.run(append(append([]string{"transfers", "adopt", "--account", o.account.String(), "--yes", "--reason", "a restore"}, refs...), "BY-HAND-8")...)
 		return err
 	}
-	require.NotContains(t, adopt().Error(), notEnqueued, "nothing was booked")
+	require.NotContains(t, adopt().Error(), errNotEnqueued.Error(), "nothing was booked")
 	err = adopt("BY-HAND-7")
 	require.ErrorContains(t, err, "1 payouts were booked, and not:\nBY-HAND-8: ")
-	require.ErrorContains(t, err, notEnqueued)
+	require.ErrorContains(t, err, errNotEnqueued.Error())
 }

@@ -70,7 +70,7 @@ func AwaitAcceptances(ctx context.Context, pool *pg.Pool) error {
 
 // await returns late if it has not seen the transactions end, in time and before ctx ended.
 func await(ctx context.Context, pool *pg.Pool, late error) error {
-	ctx, cancel := context.WithTimeout(ctx, awaitFor)
+	ctx, cancel := context.WithTimeoutCause(ctx, awaitFor, late)
 	defer cancel()
 	tick := time.NewTicker(awaitPoll)
 	defer tick.Stop()
@@ -78,7 +78,10 @@ func await(ctx context.Context, pool *pg.Pool, late error) error {
 	for err == nil && len(open) > 0 {
 		select {
 		case <-ctx.Done():
-			return late
+			if err = context.Cause(ctx); errors.Is(err, late) {
+				return err
+			}
+			return fmt.Errorf("%w: %w", late, err)
 		case <-tick.C:
 		}
 		var now []string
