@@ -314,6 +314,7 @@ test('a transfer says where it went, what the bank took, and why it failed', asy
   await world.service.request('POST', world.service.bank + '/control/faults', { clear: true });
   await world.service.request('POST', world.service.bank + '/control/faults', { add: [{ on: 'payout_status', do: 'amount', value: '500.00', match: paid.merchantTxRef }] });
   await world.service.tool('transfers', 'resolve', paid.merchantTxRef, '--not-paid', '--reason', 'a test', '--yes');
+  await go(v.page, '/transfers');
   await go(v.page, '/transfers/' + paid.merchantTxRef);
   await details.getByText('The money is back in the account.', { exact: true }).waitFor();
   assert.match(await details.textContent(), /Failure reasonthe bank did not pay the transfer/);

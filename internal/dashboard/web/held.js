@@ -102,10 +102,10 @@ test('the overview says that a payment could not go back to its sender, and lead
     await settled(page);
     return await tile.count() === 1;
   });
-  assert.match(await tile.textContent(), /₦3,975\.00.*1 payment could not go back to its sender\. It is held until you release or refund it/);
+  assert.match(await tile.textContent(), /₦3,990\.00.*1 payment could not go back to its sender\. It is held until you release or refund it/);
   await accessible(page, 'the overview of what was not refunded');
   await tile.click();
-  await page.getByText('In the balance, and confirmed. ₦3,975.00 of it is held').waitFor();
+  await page.getByText('In the balance, and confirmed. ₦3,990.00 of it is held').waitFor();
   await v.close();
 });
 
