@@ -162,13 +162,16 @@ func TestFailuresAfterTheCommit(t *testing.T) {
 		whole := o.ctx
 		ctx, cancel := context.WithCancel(whole)
 		o.ctx = ctx
+		var out, note string
+		done := make(chan error, 1)
 		go func() {
-			for testenv.Value[int](o.Env, c.sql) == 0 {
-				time.Sleep(10 * time.Millisecond)
-			}
-			cancel()
+			var err error
+			out, note, err = o.run(append(c.args, "--yes", "--reason", "a theft")...)
+			done <- err
 		}()
-		out, note, err := o.run(append(c.args, "--yes", "--reason", "a theft")...)
+		testenv.Eventually(t, time.Minute, "the commit", func() bool { return testenv.Value[int](o.Env, c.sql) == 1 })
+		cancel()
+		err := <-done
 		o.ctx = whole
 		require.NoError(t, err, c.args)
 		require.Contains(t, out, said)

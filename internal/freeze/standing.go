@@ -78,20 +78,18 @@ func await(ctx context.Context, pool *pg.Pool, late error) error {
 	for err == nil && len(open) > 0 {
 		select {
 		case <-ctx.Done():
-			if err = context.Cause(ctx); errors.Is(err, late) {
-				return err
-			}
-			return fmt.Errorf("%w: %w", late, err)
+			err = context.Cause(ctx)
+			continue
 		case <-tick.C:
 		}
 		var now []string
 		now, err = pg.Collect(ctx, pool, pgx.RowTo[string], writersSQL)
 		open = slices.DeleteFunc(open, func(tx string) bool { return !slices.Contains(now, tx) })
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", late, err)
+	if err == nil || errors.Is(err, late) {
+		return err
 	}
-	return nil
+	return fmt.Errorf("%w: %w", late, err)
 }
 
 // resumeSlice is how many payouts one transaction makes due.

@@ -18,9 +18,9 @@ var eventTypes = map[ledger.Status]webhook.Type{ledger.Confirmed: webhook.Paymen
 
 // publishedSQL reads what a payment's event says, but for the payer, who is the statement's: once
 // the payment is confirmed, the one of the bank's own record, and nobody where a person has
-// confirmed it without that record. It also reads what the account's
-// policy holds the payment for: a held one is confirmed all the same, but nobody should deliver on
-// it. Nor on one that is posted again and not held, since all of it went back before.
+// confirmed it without that record. It also reads what the account's policy holds the payment for:
+// a held one is confirmed all the same, but nobody should deliver on it. Nor on one that is posted
+// again and not held, since all of it went back before.
 const publishedSQL = `
 	SELECT e.id, e.account_id, e.amount, e.fee, coalesce((
 		SELECT CASE WHEN l.status = 'confirmed' AND l.record_account IS NULL THEN '' ELSE coalesce(l.record_name, l.sender_name) END FROM ledger_entries l

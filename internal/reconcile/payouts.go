@@ -148,9 +148,9 @@ func (r *comparison) findPayouts(ctx context.Context, refs []string) (map[string
 // comparePayout reports how the bank's record and the transfer disagree, and how much more the
 // wallet has because of it than the books say. A transfer that is still processing although the
 // record has its end asks the bank by itself, which has acknowledged it from here on; until then
-// only the float needs to know. A refund
-// that only the list shows makes the transfer due at once, and so do charges that are not booked as
-// the record names them, or that the tenant has not paid, unless a person has dismissed that.
+// only the float needs to know. A refund that only the list shows makes the transfer due at once,
+// and so do charges that are not booked as the record names them, or that the tenant has not paid,
+// unless a person has dismissed that.
 func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *transferRow) error {
 	if t == nil {
 		r.nameUnknownPayout(p)
