@@ -83,7 +83,7 @@ func TestAlertsOfTransfers(t *testing.T) {
 	})
 	a.Exec(`UPDATE transfers SET created_at = created_at - interval '3 hours', submitted_at = submitted_at - interval '40 minutes'`)
 	freezes := &freeze.Service{Pool: a.Pool, Clock: clock.System}
-	frozen, err := freezes.Begin(t.Context(), freeze.New{Scope: freeze.Tenant, Subject: a.Tenant()}, audit.By{Actor: "cli:ada", Reason: "a stolen key"})
+	frozen, err := freezes.Begin(t.Context(), freeze.New{Scope: freeze.Tenant, Subject: s.tenant}, audit.By{Actor: "cli:ada", Reason: "a stolen key"})
 	require.NoError(t, err)
 	a.Exec(`UPDATE freezes SET created_at = created_at - interval '2 hours'`)
 	a.fresh(roles, "expire")
