@@ -62,9 +62,10 @@ func planFreeze(ctx context.Context, tools *app.Tools, n freeze.New, until, will
 }
 
 // committed is the result of a change that was committed, also if what follows the commit has
-// failed ([freeze.ErrOpen], [freeze.ErrNotResumed]): its note says so then. Other errors stay.
+// failed ([freeze.ErrOpen], [freeze.ErrAccepting], [freeze.ErrNotResumed]): its note says so then.
+// Other errors stay.
 func committed(r result, err error) (result, error) {
-	if errors.Is(err, freeze.ErrOpen) || errors.Is(err, freeze.ErrNotResumed) {
+	if errors.Is(err, freeze.ErrOpen) || errors.Is(err, freeze.ErrAccepting) || errors.Is(err, freeze.ErrNotResumed) {
 		r.note, err = title(err.Error())+".", nil
 	}
 	return r, err

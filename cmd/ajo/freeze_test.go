@@ -152,12 +152,15 @@ func TestFailuresAfterTheCommit(t *testing.T) {
 	defer func() { _ = writer.Rollback(context.WithoutCancel(o.ctx)) }()
 	_, err = writer.Exec(o.ctx, `UPDATE transfers SET updated_at = updated_at WHERE false`)
 	require.NoError(t, err)
+	id, leave, accepted := o.tenant.String(), "payouts that they are submitting may still leave", "payouts in it may still be accepted as before"
 	for said, c := range map[string]struct {
-		args []string
-		sql  string
+		args      []string
+		sql, note string
 	}{
-		"To end it: ajo freeze lift ": {[]string{"freeze", "payouts"}, `SELECT count(*) FROM freezes WHERE lifted_at IS NULL`},
-		"is suspended.":               {[]string{"tenant", "suspend", o.tenant.String()}, `SELECT count(*) FROM tenants WHERE status = 'suspended'`},
+		"To end it: ajo freeze lift ": {[]string{"freeze", "payouts"}, `SELECT count(*) FROM freezes WHERE lifted_at IS NULL`, leave},
+		"is suspended.":               {[]string{"tenant", "suspend", id}, `SELECT count(*) FROM tenants WHERE status = 'suspended'`, leave},
+		"per settlement 500.00":       {[]string{"tenant", "limits", "set", id, "--max-transfer", "500"}, `SELECT count(*) FROM payout_limits`, accepted},
+		"approvals needed: 2":         {[]string{"tenant", "policy", "set", id, "--approvals", "2", "--above", "500"}, `SELECT count(*) FROM tenants WHERE payout_approvals = 2`, accepted},
 	} {
 		whole := o.ctx
 		ctx, cancel := context.WithCancel(whole)
@@ -175,7 +178,7 @@ func TestFailuresAfterTheCommit(t *testing.T) {
 		o.ctx = whole
 		require.NoError(t, err, c.args)
 		require.Contains(t, out, said)
-		require.Contains(t, note, "payouts that they are submitting may still leave")
+		require.Contains(t, note, c.note)
 	}
 }
 

@@ -190,7 +190,7 @@ only what is accepted after that counts. Settlements that were already accepted 
 		when := cmp.Or(stamp(&starts), "now")
 		return plan{will: fmt.Sprintf("Limit the payouts of tenant %s from %s on: %s.%s", nameAndStatus(r), when, text, untilNext(next)), do: func(by audit.By) (result, error) {
 			set, err := tools.Limits.SetPayouts(ctx, r.ID, starts, p, by)
-			return done(set, "The limits of tenant %q (%s) from %s on: %s.", r.Name, r.Email, stamp(&set.StartsAt), text), err
+			return committed(done(set, "The limits of tenant %q (%s) from %s on: %s.", r.Name, r.Email, stamp(&set.StartsAt), text), err)
 		}}, nil
 	})
 }

@@ -97,13 +97,11 @@ applies to payouts accepted from then on; those that already wait for approval a
 			text += fmt.Sprintf("; those above %s may go only to beneficiaries that were saved at least %d hours ago", limitText(p.Threshold), p.WaitHours)
 		}
 		return plan{will: fmt.Sprintf("Set the policy of tenant %s for the payouts that are accepted from now on: %s.", nameAndStatus(r), text), do: func(by audit.By) (result, error) {
-			if p, err = tools.Tenants.SetPayoutPolicy(ctx, r.ID, p.PayoutPolicy, by); err != nil {
-				return result{}, err
-			}
+			p, err := tools.Tenants.SetPayoutPolicy(ctx, r.ID, p.PayoutPolicy, by)
 			if p.Warning != nil {
 				text += ". Warning: " + *p.Warning
 			}
-			return done(policyShown{r, p}, "The policy of tenant %q (%s): %s.", r.Name, r.Email, text), nil
+			return committed(done(policyShown{r, p}, "The policy of tenant %q (%s): %s.", r.Name, r.Email, text), err)
 		}}, nil
 	})
 }
