@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -122,7 +123,7 @@ func (t *tool) newDormantCmd() *cobra.Command {
 			}
 			return account.ListDormant(ctx, tools.Pool, tools.Now().AddDate(0, -months, 0), r)
 		},
-		row: func(d account.Dormant) []field {
+		row: func(d account.Dormant, _ time.Time) []field {
 			return []field{
 				{"ACCOUNT", d.ID.String()},
 				{"TENANT", d.TenantName},

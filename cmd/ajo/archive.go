@@ -51,7 +51,7 @@ or restored (in both). AT is when it may be archived, or was archived.`,
 			}
 			return all, page.Info{}, err
 		},
-		row: func(e archive.Entry) []field {
+		row: func(e archive.Entry, _ time.Time) []field {
 			return []field{
 				{"PARTITION", e.Partition},
 				{"FROM", day(e.From)},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ func (t *tool) newAuditCmd() *cobra.Command {
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]audit.Record, page.Info, error) {
 			return audit.List(ctx, tools.Pool, filter, r)
 		},
-		row: func(a audit.Record) []field {
+		row: func(a audit.Record, _ time.Time) []field {
 			return []field{{"AT", stamp(&a.At)}, {"ACTOR", a.Actor}, {"ACTION", a.Action}, {"TARGET", a.Target}, {"REASON", a.Reason}, {"DETAIL", cut(string(a.Detail), 120)}}
 		},
 	}))

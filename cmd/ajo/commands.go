@@ -42,20 +42,10 @@ type listing[T any] struct {
 	args  cobra.PositionalArgs // none, unless it is set
 	whole bool                 // all is printed at once: it has no --limit and no --after
 	read  func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]T, page.Info, error)
-	row   func(T) []field // the columns
-	// in place of row, where a column is an age: as of now, by Postgres' clock
-	rowAt func(item T, now time.Time) []field
+	row   func(item T, now time.Time) []field // the columns; now, by Postgres' clock, is for ages
 	// what is older than this may be archived, and so was not read; nil: nothing is
 	archivedBefore func() *time.Time
 	note           func(items []T) string // what must be known of these rows; nil or "": nothing
-}
-
-// rowsAt makes the rows of what is printed now.
-func (l listing[T]) rowsAt(now time.Time) func(T) []field {
-	if l.rowAt == nil {
-		return l.row
-	}
-	return func(item T) []field { return l.rowAt(item, now) }
 }
 
 // list is how every list is printed as JSON.
@@ -105,7 +95,8 @@ func newListCmd[T any](t *tool, l listing[T]) *cobra.Command {
 				fmt.Fprintln(out, "none")
 				return nil
 			}
-			if err := printTable(out, items, l.rowsAt(tools.Now())); err != nil {
+			now := tools.Now()
+			if err := printTable(out, items, func(item T) []field { return l.row(item, now) }); err != nil {
 				return err
 			}
 			if note != "" {

@@ -55,7 +55,7 @@ func (t *tool) newCustomersReviewCmd() *cobra.Command {
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]customer.Record, page.Info, error) {
 			return tools.Customers.Reviews(ctx, r)
 		},
-		rowAt: func(c customer.Record, now time.Time) []field {
+		row: func(c customer.Record, now time.Time) []field {
 			return []field{
 				{"CUSTOMER", c.ID.String()},
 				{"AGE", age(now, c.UpdatedAt)},

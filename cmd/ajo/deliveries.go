@@ -49,7 +49,7 @@ func (t *tool) newDeliveriesListCmd() *cobra.Command {
 			return all, info, err
 		},
 		archivedBefore: func() *time.Time { return before },
-		row: func(d webhook.Delivery) []field {
+		row: func(d webhook.Delivery, _ time.Time) []field {
 			return []field{
 				{"DELIVERY", d.ID.String()},
 				{"CREATED", stamp(&d.CreatedAt)},

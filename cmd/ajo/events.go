@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ func (t *tool) newEventsListCmd() *cobra.Command {
 			}
 			return tools.Payments.Events(ctx, filter, r)
 		},
-		row: func(e payment.InboundEvent) []field {
+		row: func(e payment.InboundEvent, _ time.Time) []field {
 			return []field{
 				{"EVENT", e.ID.String()},
 				{"RECEIVED", stamp(&e.ReceivedAt)},

@@ -157,7 +157,7 @@ lets them go on.`,
 			}
 			return fmt.Sprintf("%d suspended tenants are listed, and more may be: ajo tenant list --status suspended", freeze.MaxSuspended)
 		},
-		rowAt: func(f freeze.Freeze, now time.Time) []field {
+		row: func(f freeze.Freeze, now time.Time) []field {
 			stops := f.Target()
 			if f.Requests {
 				stops += ", requests too"

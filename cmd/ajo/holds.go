@@ -48,7 +48,7 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 			}
 			return ledger.ListHolds(ctx, tools.Pool, tools.Now(), f, r)
 		},
-		rowAt: func(h ledger.AnyHold, now time.Time) []field {
+		row: func(h ledger.AnyHold, now time.Time) []field {
 			return []field{
 				{"HOLD", h.ID.String()},
 				{"AGE", age(now, h.CreatedAt)},

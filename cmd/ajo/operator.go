@@ -62,7 +62,7 @@ func (t *tool) newOperatorListCmd() *cobra.Command {
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]operator.Operator, page.Info, error) {
 			return tools.Operators.List(ctx, r)
 		},
-		rowAt: func(o operator.Operator, now time.Time) []field {
+		row: func(o operator.Operator, now time.Time) []field {
 			return []field{
 				{"NAME", o.Name},
 				{"ROLE", string(o.Role)},

@@ -39,7 +39,7 @@ func (t *tool) newPricesListCmd() *cobra.Command {
 			all, err := tools.Prices.List(ctx, of)
 			return all, page.Info{}, err
 		},
-		row: func(p fee.Price) []field {
+		row: func(p fee.Price, _ time.Time) []field {
 			of := "all"
 			if p.TenantID != uuid.Nil {
 				of = p.TenantID.String()

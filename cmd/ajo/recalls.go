@@ -38,7 +38,7 @@ func (t *tool) newRecallsListCmd() *cobra.Command {
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]payment.RecallRecord, page.Info, error) {
 			return tools.Payments.Recalls(ctx, payment.RecallStatus(status), r)
 		},
-		rowAt: func(v payment.RecallRecord, now time.Time) []field {
+		row: func(v payment.RecallRecord, now time.Time) []field {
 			since := ""
 			if v.ClosedAt == nil {
 				since = age(now, v.OpenedAt)

@@ -94,7 +94,7 @@ func (t *tool) newRunsCmd() *cobra.Command {
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]reconcile.Run, page.Info, error) {
 			return tools.Reconciler.Reconciliations(ctx, r)
 		},
-		row: func(v reconcile.Run) []field {
+		row: func(v reconcile.Run, _ time.Time) []field {
 			return []field{
 				{"RUN", v.ID.String()},
 				{"KIND", v.Kind},
@@ -142,7 +142,7 @@ books.`,
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]reconcile.OpenItem, page.Info, error) {
 			return tools.Reconciler.OpenItems(ctx, r)
 		},
-		rowAt: func(v reconcile.OpenItem, now time.Time) []field {
+		row: func(v reconcile.OpenItem, now time.Time) []field {
 			what := "the bank has it under way"
 			switch {
 			case v.Exception != nil:

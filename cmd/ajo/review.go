@@ -34,7 +34,7 @@ func (t *tool) newReviewListCmd() *cobra.Command {
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]payment.Review, page.Info, error) {
 			return tools.Payments.Reviews(ctx, r)
 		},
-		rowAt: func(v payment.Review, now time.Time) []field {
+		row: func(v payment.Review, now time.Time) []field {
 			return []field{
 				{"EVENT", v.EventID.String()},
 				{"AGE", age(now, v.PostedAt)},

@@ -97,7 +97,7 @@ func (t *tool) newSystemStatementCmd() *cobra.Command {
 			}
 			return ledger.ReadSystemStatement(ctx, tools.Pool, a, begin, end, r)
 		},
-		row: func(l ledger.SystemLine) []field {
+		row: func(l ledger.SystemLine, _ time.Time) []field {
 			ref := l.ProviderTxnRef
 			if l.TransferRef != nil {
 				ref = *l.TransferRef

@@ -39,7 +39,7 @@ func (t *tool) newTenantListCmd() *cobra.Command {
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]tenant.Record, page.Info, error) {
 			return tools.Tenants.List(ctx, status, r)
 		},
-		row: func(r tenant.Record) []field {
+		row: func(r tenant.Record, _ time.Time) []field {
 			return []field{
 				{"TENANT", r.ID.String()},
 				{"CREATED", stamp(&r.CreatedAt)},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,7 @@ the tenant's owner has exempted it from the approval of payouts. Only the tenant
 			}
 			return tools.Transfers.Beneficiaries(ctx, found.ID, r)
 		},
-		row: func(b transfer.Beneficiary) []field {
+		row: func(b transfer.Beneficiary, _ time.Time) []field {
 			return []field{
 				{"BENEFICIARY", b.ID.String()},
 				{"LABEL", b.Label},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ it was last used. The keys themselves are not stored.`,
 		},
 		args: cobra.ExactArgs(1),
 		read: ofTenant((*tenant.Service).Keys),
-		row: func(k tenant.KeyRecord) []field {
+		row: func(k tenant.KeyRecord, _ time.Time) []field {
 			from := ""
 			if k.LastUsedFrom != nil {
 				from = k.LastUsedFrom.String()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ func (t *tool) newTenantMembersCmd() *cobra.Command {
 		},
 		args: cobra.ExactArgs(1),
 		read: ofTenant((*tenant.Service).Members),
-		row: func(m tenant.MemberRecord) []field {
+		row: func(m tenant.MemberRecord, _ time.Time) []field {
 			return []field{
 				{"MEMBER", m.ID.String()},
 				{"EMAIL", m.Email},

@@ -45,7 +45,7 @@ func (t *tool) newTransfersListCmd() *cobra.Command {
 			}
 			return tools.Transfers.Records(ctx, transfer.RecordFilter{TenantID: owner, Status: transfer.Status(status), Differing: differing}, r)
 		},
-		rowAt: func(x transfer.Record, now time.Time) []field {
+		row: func(x transfer.Record, now time.Time) []field {
 			return []field{
 				{"TRANSFER", x.MerchantTxRef},
 				{"AGE", age(now, x.CreatedAt)},

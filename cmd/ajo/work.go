@@ -47,10 +47,9 @@ an hour. What a bank or an endpoint answered is in "ajo transfers show" and the 
 			if f.TenantID, err = tenantID(ctx, tools, tenantName); err != nil {
 				return nil, page.Info{}, err
 			}
-			now = tools.Now()
-			return work.List(ctx, tools.Pool, now, f, r)
+			return work.List(ctx, tools.Pool, tools.Now(), f, r)
 		},
-		row: func(m work.Record) []field {
+		row: func(m work.Record, now time.Time) []field {
 			tenant := m.TenantName
 			if tenant == "" && m.TenantID != nil {
 				tenant = m.TenantID.String()
