@@ -31,6 +31,7 @@ type Event struct {
 	BankCode      string `json:"bankCode"`      // empty where it is not known
 	AccountNumber string `json:"accountNumber"` // empty where it is not known
 	PaidAmount    string `json:"paidAmount"`    // what left, where an operator found another sum
+	RefundOf      string `json:"refundOf"`      // of a refund: the entry of the payment that it pays back
 
 	// Of a test.
 	ID        string `json:"id"`

@@ -131,7 +131,9 @@ func publish(ctx context.Context, tx pg.Tx, now time.Time, ends []ending) error 
 		if !e.Listened {
 			continue
 		}
-		s := webhook.Settlement{MerchantTxRef: e.Ref, Amount: e.Amount, BankCode: shown(e.BankCode, NoBankCode), AccountNumber: shown(e.AccountNumber, NoAccountNumber)}
+		s := webhook.Settlement{
+			MerchantTxRef: e.Ref, Amount: e.Amount, BankCode: shown(e.BankCode, NoBankCode), AccountNumber: shown(e.AccountNumber, NoAccountNumber), RefundOf: e.refundOf,
+		}
 		if !e.Paid.Equal(e.Amount) {
 			s.PaidAmount = &e.Paid
 		}

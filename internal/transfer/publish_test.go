@@ -109,6 +109,18 @@ func TestSettlementEventWireForm(t *testing.T) {
 		b.Delivered(`callback_url = 'https://account.example/hook'`)[0].Body)
 }
 
+// The event of a refund names the payment, also where its tenant did not order it.
+func TestEventOfARefundNamesThePayment(t *testing.T) {
+	b := setup(t)
+	b.Subscribe(b.tenant, allSettlements)
+	_, entry := b.received("100.00", &payer)
+	p := b.run(b.refunded(entry, "40.00"))
+	require.Equal(t, transfer.Success, p.Status)
+	require.Equal(t, `{"eventType":"settlement.succeeded","transactionGroupId":"`+p.ID.String()+`","merchantTxRef":"`+p.MerchantTxRef+
+		`","accountRef":"shop","amount":"40.00","currency":"NGN","bankCode":"058","accountNumber":"0123456789","status":"success","refundOf":"`+entry.String()+`"}`,
+		b.Delivered(`true`)[0].Body)
+}
+
 // Steps at once by two processes, and a lost answer to the end's commit: one event.
 func TestAnEndIsPublishedOnce(t *testing.T) {
 	b := setup(t)

@@ -102,6 +102,8 @@ type Settlement struct {
 	PaidAmount    *money.Amount // what left, if an operator found another sum
 	BankCode      string
 	AccountNumber string // of the destination; empty, as BankCode: not known
+	// of a refund: the payment's entry, as in the transfer; nil: an ordinary settlement
+	RefundOf *uuid.UUID
 }
 
 type settlementWire struct {
@@ -115,13 +117,14 @@ type settlementWire struct {
 	AccountNumber      string        `json:"accountNumber"`
 	Status             string        `json:"status"`
 	PaidAmount         *money.Amount `json:"paidAmount,omitempty"`
+	RefundOf           *uuid.UUID    `json:"refundOf,omitempty"`
 }
 
 func (p Settlement) wire(d *NewDelivery) any {
 	return settlementWire{
 		EventType: d.Type, TransactionGroupID: d.TransactionGroupID, MerchantTxRef: p.MerchantTxRef, AccountRef: d.AccountRef,
 		Amount: p.Amount, Currency: money.Currency, BankCode: p.BankCode, AccountNumber: p.AccountNumber, Status: statusOf[d.Type],
-		PaidAmount: p.PaidAmount,
+		PaidAmount: p.PaidAmount, RefundOf: p.RefundOf,
 	}
 }
 
