@@ -172,17 +172,19 @@ COMMENT ON COLUMN confirm_lists.leased_until IS 'until then the others leave it 
 COMMENT ON COLUMN confirm_lists.read_at IS 'from then on, what still waits is asked about by its id';
 
 CREATE TABLE recalls (
-    event_id     uuid PRIMARY KEY,
-    tenant_id    uuid NOT NULL,
-    account_id   uuid NOT NULL,
-    source       text NOT NULL CHECK (source IN ('event', 'reconciliation', 'operator')),
-    status       text NOT NULL CHECK (status IN ('open', 'reversed', 'watched', 'kept')),
-    held         naira NOT NULL CHECK (held >= 0),
-    successes    integer NOT NULL DEFAULT 0,
-    opened_count integer NOT NULL DEFAULT 1,
-    opened_at    timestamptz NOT NULL,
-    closed_at    timestamptz,
-    unpublished  boolean NOT NULL DEFAULT false,
+    event_id      uuid PRIMARY KEY,
+    tenant_id     uuid NOT NULL,
+    account_id    uuid NOT NULL,
+    source        text NOT NULL CHECK (source IN ('event', 'reconciliation', 'operator')),
+    status        text NOT NULL CHECK (status IN ('open', 'reversed', 'watched', 'kept')),
+    held          naira NOT NULL CHECK (held >= 0),
+    successes     integer NOT NULL DEFAULT 0,
+    opened_count  integer NOT NULL DEFAULT 1,
+    opened_at     timestamptz NOT NULL,
+    closed_at     timestamptz,
+    unpublished   boolean NOT NULL DEFAULT false,
+    opened_before timestamptz[] NOT NULL DEFAULT '{}',
+    kept_before   timestamptz[] NOT NULL DEFAULT '{}',
     CHECK ((status = 'open') = (closed_at IS NULL)),
     CHECK (status = 'open' OR held = 0),
     CHECK (status = 'open' OR NOT unpublished)
@@ -201,6 +203,8 @@ COMMENT ON COLUMN recalls.closed_at IS 'when the hold ended, the bank took the p
 COMMENT ON COLUMN recalls.held IS 'its part of ledger_balances.recall_held while it is open';
 COMMENT ON COLUMN recalls.successes IS 'answers "success" since it was opened';
 COMMENT ON COLUMN recalls.unpublished IS 'an operator has confirmed the payment meanwhile: payment.confirmed is published when it is clear that the bank did not take it back';
+COMMENT ON COLUMN recalls.opened_before IS 'when it was opened the other times, which the payment''s timeline shows too';
+COMMENT ON COLUMN recalls.kept_before IS 'the closed_at of each time that it ended as kept and was opened again';
 COMMENT ON COLUMN recalls.opened_count IS 'a report that the bank''s record has contradicted does not open the recall again at once';
 CREATE TRIGGER recalls_status AFTER UPDATE ON recalls FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
     EXECUTE FUNCTION check_status_move('open>reversed', 'open>watched', 'open>kept', 'watched>reversed', 'watched>kept', 'watched>open', 'kept>open');

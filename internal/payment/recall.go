@@ -241,7 +241,8 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at) VALUES ($1, $2, $3, $4, 'open', $5, $6)
 			ON CONFLICT (event_id) DO UPDATE SET status = 'open', source = excluded.source, held = excluded.held, successes = 0,
-				opened_count = recalls.opened_count + 1, opened_at = excluded.opened_at, closed_at = NULL`,
+				opened_count = recalls.opened_count + 1, opened_at = excluded.opened_at, closed_at = NULL, opened_before = recalls.opened_before || recalls.opened_at,
+				kept_before = CASE recalls.status WHEN 'kept' THEN recalls.kept_before || recalls.closed_at ELSE recalls.kept_before END`,
 			id, r.TenantID, r.AccountID, source, h.Amount, now); err != nil {
 			return nil, err
 		}

@@ -27,7 +27,8 @@ func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, findings []*finding
 	}
 	for _, id := range ids {
 		tag, err := tx.Exec(ctx, `
-			UPDATE recalls SET status = 'open', source = $3, held = $2, successes = 0, opened_count = opened_count + 1, opened_at = $4, closed_at = NULL
+			UPDATE recalls SET status = 'open', source = $3, held = $2, successes = 0, opened_count = opened_count + 1, opened_at = $4, closed_at = NULL,
+				opened_before = opened_before || opened_at
 			WHERE event_id = $1 AND status = 'watched'`, id, held[id].Amount, RecallByReconciliation, now)
 		if err == nil && tag.RowsAffected() != 1 {
 			err = fmt.Errorf("payment: the recall of event %s was decided without its event's lock", id)

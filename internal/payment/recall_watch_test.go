@@ -101,6 +101,25 @@ func TestWatchedRecallEnds(t *testing.T) {
 	require.Equal(t, []string{"credit confirmed"}, entries)
 }
 
+// A payment that was said to be taken back several times says so of each time.
+func TestTimelineHasEveryRecall(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id, txn := b.watched()
+	b.Clock.Advance(time.Hour)
+	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
+	require.Equal(t, []string{"recalled ", "recalled open"}, b.recallSteps(id), "it was watched")
+	_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+	require.NoError(t, err)
+	b.Clock.Advance(time.Hour)
+	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
+	require.Equal(t, []string{"recalled ", "recalled ", "recall_closed kept", "recalled open"}, b.recallSteps(id))
+	b.Clock.Advance(time.Hour)
+	_, err = b.svc.ReverseRecalled(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Equal(t, []string{"recalled ", "recalled ", "recall_closed kept", "recalled ", "recall_closed reversed"}, b.recallSteps(id))
+}
+
 // An operator who has the bank's word ends it either way.
 func TestWatchedRecallIsDecided(t *testing.T) {
 	t.Parallel()
@@ -219,7 +238,7 @@ func TestRecordOfAWatchedRecallChanges(t *testing.T) {
 			require.Equal(t, 30*time.Second, next)
 			require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
 			require.Equal(t, "open", b.recallStatus(id))
-			require.Equal(t, []string{"recalled open"}, b.recallSteps(id))
+			require.Equal(t, []string{"recalled ", "recalled open"}, b.recallSteps(id))
 			b.log.Has(t, "alert=recall_held_again")
 			require.Positive(t, b.check(id))
 			require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls(), "once")

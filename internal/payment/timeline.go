@@ -129,6 +129,8 @@ var stepsSQL = `
 		FROM (SELECT id FROM deliveries WHERE transaction_group_id = $1 AND tenant_id = $2) d
 		CROSS JOIN LATERAL (SELECT * FROM delivery_attempts WHERE delivery_id = d.id ORDER BY attempt DESC LIMIT $4) a)
 	UNION ALL (SELECT opened_at, 'recalled', '', CASE WHEN status` + ledger.RecallStands + ` THEN status ELSE '' END, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2)
+	UNION ALL (SELECT unnest(opened_before) AS at, 'recalled', '', '', NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2 ORDER BY at DESC LIMIT $4)
+	UNION ALL (SELECT unnest(kept_before) AS at, 'recall_closed', '', 'kept', NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2 ORDER BY at DESC LIMIT $4)
 	UNION ALL (SELECT closed_at, 'recall_closed', '', status, NULL FROM recalls WHERE event_id = $1 AND tenant_id = $2 AND NOT status` + ledger.RecallStands + `)
 	UNION ALL (SELECT created_at, 'reversed', id::text, '', NULL FROM ledger_entries WHERE reversal_of = $3)
 	UNION ALL (SELECT created_at, 'refunded', merchant_tx_ref, status, coalesce(paid_amount, amount) ` + refundsOf("$3", "$2") + ` ORDER BY id DESC LIMIT $4)`
