@@ -114,6 +114,7 @@ func TestPlatformFeeOfAPayment(t *testing.T) {
 			v, err := b.svc.Review(b.ctx, id)
 			require.NoError(b.T, err)
 			require.Equal(b.T, "4975.00 4921.25", v.Amount.String()+" "+v.Brings.String(), "the balance gets what the platform leaves")
+			require.False(b.T, v.Split)
 			require.NoError(b.T, decide(b, id))
 		}
 	}

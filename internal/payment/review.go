@@ -44,11 +44,12 @@ type Review struct {
 	Status ledger.Status
 	// what a confirmation brings the account: Amount, less what the platform takes of it
 	Brings money.Amount
+	Split  bool // its account had a split when it was posted, which passes a part of Brings on
 }
 
 var reviewQuery = `
 	SELECT e.id, l.id, t.id, t.name, a.id, a.account_ref, l.amount, e.amount, l.fee, e.provider_txn_ref, e.sender_name, e.last_error, l.created_at, l.status,
-		` + ledger.Brought("l") + `
+		` + ledger.Brought("l") + `, l.split IS NOT NULL
 	FROM ledger_entries l
 	JOIN inbound_events e ON e.id = l.transaction_group_id
 	JOIN accounts a ON a.id = l.account_id

@@ -50,7 +50,7 @@ export function review({ id }, _, session) {
       return [
         card('State', facts([
           ['Status', badge(open ? 'needs_review' : c.Event.Status)], ['Why', c.Review?.Why], ['Tenant', c.Review?.TenantName], ['Account', c.Review?.AccountRef],
-          ['In the balance, if confirmed', c.Review && amount(c.Review.Brings)], ['The bank says', c.Bank && badge(c.Bank.Status)], ['Event', code(id)],
+          ['In the balance, if confirmed', c.Review && [amount(c.Review.Brings), c.Review.Split && dim(', less what the account’s split passes on')]], ['The bank says', c.Bank && badge(c.Bank.Status)], ['Event', code(id)],
         ]), c.NoBank && h('p', { class: 'note' }, `The bank’s record could not be read: ${c.NoBank}.`), h('div', { class: 'actions' }, open
           ? [act('review confirm', 'Confirm', { kind: 'main', danger: false, text: 'It counts as received. Ask the bank first: the money must be there.' }),
             act('review reverse', 'Reverse', { kind: 'danger', text: 'It is given up, for good.' }),

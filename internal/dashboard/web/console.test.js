@@ -149,16 +149,18 @@ test('a review is decided beside the bank’s record, and the audit log says by 
     const json = await response.json();
     Object.assign(json.Event, { Amount: '50.01', Narration: 'School fees 2026' });
     Object.assign(json.Bank, { Amount: '1950.01', Narration: 'Gift 2026' });
-    Object.assign(json.Review, { Amount: '4975.00', Brings: '4921.25' });
+    Object.assign(json.Review, { Amount: '4975.00', Brings: '4921.25', Split: true });
     await route.fulfill({ response, json });
   });
   await page.getByRole('button', { name: 'Refresh' }).click();
   for (const name of ['Amount ₦50.01 ₦1,950.01', 'Narration School fees 2026 Gift 2026']) await page.getByRole('row', { name }).getByText('Differs', { exact: true }).waitFor();
   await page.getByRole('row', { name: 'Time' }).getByText('yes', { exact: true }).waitFor();
   await page.getByRole('region', { name: 'State' }).getByText('₦4,921.25', { exact: true }).waitFor(); // less what the platform takes
+  await page.getByRole('region', { name: 'State' }).getByText(', less what the account’s split passes on').waitFor();
   await page.unroute(altered);
   await page.getByRole('button', { name: 'Refresh' }).click();
   await page.getByRole('row', { name: 'Amount ₦5,000.00' }).waitFor();
+  assert.equal(await page.getByText('split').count(), 0);
   const will = await decided(page, 'Confirm');
   assert.match(will, /^Confirm the payment of NGN .* It counts in the balance again, and may be paid out\.$/);
   await said(page, 'is confirmed');
