@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"ajo/internal/failpoint"
 	"ajo/internal/money"
@@ -85,7 +86,7 @@ func (r *comparison) matchPage(ctx context.Context, s *slice, page provider.Page
 
 // isID reports whether a record may be stored under the text.
 func isID(id string) bool {
-	return id != "" && len(id) <= payment.MaxID && !strings.ContainsFunc(id, unicode.IsControl)
+	return id != "" && utf8.RuneCountInString(id) <= payment.MaxID && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
 // nameUnreadable flags an unusable record of a slice's list. If it has an id, the bank is asked for

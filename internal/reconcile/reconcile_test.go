@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -257,6 +258,24 @@ func (l listed) Transactions(ctx context.Context, from, to time.Time, cursor str
 		err = l.change(&p)
 	}
 	return p, err
+}
+
+// An id has at most 255 characters, as in the bank's events, however many bytes these take.
+func TestReconcileCountsTheCharactersOfAnID(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.paySilently("5000.00")
+	for letters, kind := range map[int]reconcile.ExceptionKind{255: reconcile.MissingEvent, 256: reconcile.Unreadable} {
+		_, svc := b.servicesWith(listed{b.client(), func(p *provider.Page) error {
+			for i := range p.Transactions {
+				p.Transactions[i].ID = strings.Repeat("ọ", letters)
+			}
+			return nil
+		}})
+		r, err := svc.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
+		require.NoError(t, err)
+		require.Positive(t, r.Counts[kind], letters)
+	}
 }
 
 func TestReconcileUnreadableRecords(t *testing.T) {
