@@ -99,10 +99,11 @@ func (e *edge) getAccount(c *fiber.Ctx) error {
 }
 
 // updateAccount is PATCH /v1/accounts/:accountRef. A split takes the scope accounts:transfer, too,
-// and a policy that refunds takes payouts:create.
+// and a policy that refunds, or another expected amount beside one, takes payouts:create.
 func (e *edge) updateAccount(c *fiber.Ctx) error {
 	in := readBody(c)
 	ch := account.Changes{Name: in.optional("name"), CallbackURL: in.optional("callbackUrl"), ExpectedAmount: in.amount("expectedAmount"), Policy: policyOf(in), Split: splitOf(in)}
+	ch.NoRefunds = caller(c).Key.Allows(tenant.PayoutsCreate)
 	if err := in.err(); err != nil {
 		return err
 	}

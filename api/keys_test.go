@@ -347,6 +347,41 @@ func TestAPolicyThatRefundsNeedsTheScopeOfPayouts(t *testing.T) {
 	w.do("POST", "/auth/accounts", `{"externalRef":"shop-3","name":"Ada Obi","policy":{"late":"refund"}}`, w.joins(m, tenant.Finance).withSession()...).ok(201, nil)
 }
 
+// An expected amount decides which payments a policy sends back, so a key that may not refund
+// changes none beside such a policy, and what another key changes is in the audit log.
+func TestAnExpectedAmountBesideARefundNeedsTheScopeOfPayouts(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi","expectedAmount":5000,"policy":{"under":"hold","over":"refund"}}`, m.withKey()...).ok(201, nil)
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Ada Obi","policy":{"over":"refund"}}`, m.withKey()...).ok(201, nil)
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-3","name":"Ada Obi","expectedAmount":5000}`, m.withKey()...).ok(201, nil)
+	writes := w.newKey(w.joins(m, tenant.Developer), "Writer", []tenant.Scope{tenant.AccountsWrite}).APIKey
+	pays := w.newKey(m, "Payer", []tenant.Scope{tenant.AccountsWrite, tenant.PayoutsCreate})
+	change := func(ref, body, key string) reply {
+		return w.do("PATCH", "/v1/accounts/"+ref, body, "X-API-Key", key)
+	}
+	const lacks = "this API key lacks the scope payouts:create"
+	before := w.rows(m)["accounts"]
+	for _, ref := range []string{"shop-1", "shop-2"} {
+		for _, body := range []string{`{"expectedAmount":1}`, `{"expectedAmount":999999999,"name":"Ada","policy":null}`} {
+			change(ref, body, writes).refused(403, lacks)
+		}
+	}
+	require.Equal(t, before, w.rows(m)["accounts"])
+	change("shop-1", `{"expectedAmount":5000.00,"name":"Ada"}`, writes).ok(200, nil) // as it was
+	change("shop-2", `{"name":"Ada"}`, writes).ok(200, nil)
+	change("shop-3", `{"expectedAmount":1,"policy":{"over":"hold"}}`, writes).ok(200, nil)
+	change("shop-1", `{"expectedAmount":1}`, pays.APIKey).ok(200, nil)
+	line := w.read(m.withSession(), "/auth/audit?action=account.change").list("entries")[0]
+	policy := map[string]any{"under": "hold", "over": "refund"}
+	line.has(t, fields{
+		"actor":  "key:" + pays.Key.ID.String(),
+		"before": map[string]any{"callbackUrl": "", "expectedAmount": "5000.00", "policy": policy, "split": nil},
+		"after":  map[string]any{"callbackUrl": "", "expectedAmount": "1.00", "policy": policy, "split": nil},
+	})
+	change("shop-1", `{"expectedAmount":7,"policy":{}}`, writes).ok(200, nil) // nothing goes back by it any more
+}
+
 // Of several rotations of one key at once, one makes the new key; the others are told so.
 func TestRotatedTwiceAtOnce(t *testing.T) {
 	w := setup(t)

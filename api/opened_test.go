@@ -70,7 +70,10 @@ func TestAuditOfAnAccountThatAKeyChanges(t *testing.T) {
 		`{"callbackUrl":"https://elsewhere.example/hook?token=one"}`, // again
 		`{"name":"Ada Eze"}`,
 		`{"callbackUrl":"https://elsewhere.example/hook?token=two"}`, // which differs in what is not shown
+		`{"expectedAmount":5000}`,                                    // by which nothing is decided yet
 		`{"policy":{"under":"hold"}}`,
+		`{"expectedAmount":5000.00}`, // again
+		`{"expectedAmount":1}`,
 		`{"split":{"shares":[{"accountRef":"shop-2","percent":"30"}]}}`,
 		`{"callbackUrl":"ftp://elsewhere.example"}`, // refused
 	} {
@@ -78,13 +81,18 @@ func TestAuditOfAnAccountThatAKeyChanges(t *testing.T) {
 	}
 	require.NotContains(t, w.do("GET", "/auth/audit?action=account.change", "", owner.withSession()...).ok(200, nil).Body, "token")
 	lines := w.read(owner.withSession(), "/auth/audit?action=account.change").list("entries")
-	require.Len(t, lines, 4)
+	require.Len(t, lines, 5)
 	id := w.read(owner.withKey(), "/v1/accounts/shop-1")["ID"].(string)
 	for _, l := range lines {
 		l.has(t, fields{"actor": "key:" + key.Key.ID.String(), "target": "account:" + id, "address": "127.0.0.1"})
 	}
 	const url = "https://elsewhere.example/hook?…"
-	lines[3].has(t, fields{"before": map[string]any{"callbackUrl": "", "policy": nil, "split": nil}, "after": map[string]any{"callbackUrl": url, "policy": nil, "split": nil}})
-	lines[1].has(t, fields{"after": map[string]any{"callbackUrl": url, "policy": map[string]any{"under": "hold"}, "split": nil}})
+	of := func(url string, expected, policy any) map[string]any {
+		return map[string]any{"callbackUrl": url, "expectedAmount": expected, "policy": policy, "split": nil}
+	}
+	hold := map[string]any{"under": "hold"}
+	lines[4].has(t, fields{"before": of("", nil, nil), "after": of(url, nil, nil)})
+	lines[2].has(t, fields{"before": of(url, "5000.00", nil), "after": of(url, "5000.00", hold)})
+	lines[1].has(t, fields{"before": of(url, "5000.00", hold), "after": of(url, "1.00", hold)})
 	require.Contains(t, fmt.Sprint(lines[0]["after"]), "percent:30")
 }

@@ -224,6 +224,8 @@ func TestAnAccountIsNotChangedByAKeyThatIsGone(t *testing.T) {
 	for body, lock := range map[string]string{
 		`{"split":{"shares":[{"accountRef":"shop-2","percent":"100"}]}}`: accounts,
 		`{"policy":{"over":"refund"}}`:                                   accounts,
+		`{"expectedAmount":7}`:                                           accounts,
+		`{"name":"Somebody Else"}`:                                       accounts,
 		`{"callbackUrl":"https://elsewhere.example/in"}`:                 tenants,
 	} {
 		key := w.newKey(owner, "Accounts", []tenant.Scope{tenant.AccountsWrite, tenant.AccountsTransfer, tenant.PayoutsCreate})

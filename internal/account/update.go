@@ -27,11 +27,12 @@ type Changes struct {
 	ExpectedAmount *money.Amount
 	Policy         *Policy     // in place of the whole policy; an empty one removes it
 	Split          *[]NewShare // in place of the whole split; none: payments are not shared out
+	NoRefunds      error       // refuses another ExpectedAmount where the policy refunds; nil: it may be
 }
 
 // Update changes an active account. The name changes here only, not at the bank (specification,
 // "Accounts"). The audit log has what changes where its money or its events go. Not active:
-// [ErrNotActive].
+// [ErrNotActive]; ch.NoRefunds; the check of [audit.By.While], behind the account's lock.
 func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch Changes, by audit.By) (Account, error) {
 	if err := s.checkChanges(&ch); err != nil {
 		return Account{}, err
@@ -73,6 +74,9 @@ func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch
 		if err != nil {
 			return err
 		}
+		if ch.NoRefunds != nil && a.Policy.Refunds() && expectsOther(&was, &a) { // it decides which payments go back
+			return ch.NoRefunds
+		}
 		return writeUpdate(ctx, tx, now, &was, &a, by)
 	})
 	return a, err
@@ -80,26 +84,40 @@ func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch
 
 // settingsShown is what the audit log keeps of an account that was changed.
 type settingsShown struct {
-	CallbackURL string  `json:"callbackUrl"`
-	Policy      *Policy `json:"policy"`
-	Split       *Split  `json:"split"`
+	CallbackURL    string        `json:"callbackUrl"`
+	ExpectedAmount *money.Amount `json:"expectedAmount"`
+	Policy         *Policy       `json:"policy"`
+	Split          *Split        `json:"split"`
 }
 
 func showSettings(a *Account) settingsShown {
 	shown := settingsShown{Policy: a.Policy, Split: a.Split}
+	if a.ExpectedAmount != nil {
+		shown.ExpectedAmount = &a.ExpectedAmount.Amount
+	}
 	if a.CallbackURL != nil {
 		shown.CallbackURL = safehttp.Shown(*a.CallbackURL)
 	}
 	return shown
 }
 
-// writeUpdate writes who changed where an account's money or its events go. What a program changes
-// otherwise, such as a name, is not in the audit log.
-func writeUpdate(ctx context.Context, tx pg.Tx, now time.Time, was, is *Account, by audit.By) error {
-	before, after := showSettings(was), showSettings(is)
-	if reflect.DeepEqual(was.CallbackURL, is.CallbackURL) && reflect.DeepEqual(before, after) {
-		return nil
+// expectsOther reports whether another amount is expected than before.
+func expectsOther(was, is *Account) bool {
+	if was.ExpectedAmount == nil || is.ExpectedAmount == nil {
+		return was.ExpectedAmount != is.ExpectedAmount
 	}
+	return !was.ExpectedAmount.Equal(is.ExpectedAmount.Amount)
+}
+
+// writeUpdate writes who changed where an account's money or its events go. What a program changes
+// otherwise, such as a name, or an amount by which no policy decides, is not in the audit log.
+func writeUpdate(ctx context.Context, tx pg.Tx, now time.Time, was, is *Account, by audit.By) error {
+	decides := !reflect.DeepEqual(was.CallbackURL, is.CallbackURL) || !reflect.DeepEqual(was.Policy, is.Policy) ||
+		!reflect.DeepEqual(was.Split, is.Split) || is.Policy != nil && expectsOther(was, is)
+	if !decides {
+		return by.Stands(ctx, tx)
+	}
+	before, after := showSettings(was), showSettings(is)
 	return audit.Write(ctx, tx, now, by.Entry("account.change", "account:"+is.ID.String(), audit.Change{Before: before, After: after}).Of(is.TenantID))
 }
 

@@ -61,6 +61,9 @@ func (b By) While(stands Standing) By {
 	return b
 }
 
+// Stands is the check of [By.While], for a change that writes no entry.
+func (b By) Stands(ctx context.Context, q pg.Querier) error { return b.stands.Check(ctx, q) }
+
 // Session is a tenant's By, whose session was opened with the e-mail, at the address.
 func Session(email string, from netip.Addr) By {
 	return By{Actor: "session:" + email, own: true, from: from}
