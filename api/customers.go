@@ -38,7 +38,7 @@ func (e *edge) renameCustomer(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	out, err := e.Customers.Rename(c.UserContext(), caller(c).ID, pathID(c), name)
+	out, err := e.Customers.Rename(c.UserContext(), caller(c).ID, pathID(c), name, e.standing(c))
 	return answer(c, out, err)
 }
 

@@ -29,7 +29,7 @@ func (e *edge) placeHold(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	n := account.NewHold{Amount: amount, Reason: in.text("reason"), Until: in.time("until"), By: e.member(c)}
+	n := account.NewHold{Amount: amount, Reason: in.text("reason"), Until: in.time("until"), By: e.member(c), Standing: e.standing(c)}
 	if err := in.err(); err != nil {
 		return err
 	}
@@ -65,6 +65,6 @@ func (e *edge) getHold(c *fiber.Ctx) error {
 // releaseHold is POST /v1/holds/:id/release and POST /auth/holds/:id/release. It reads no body.
 func (e *edge) releaseHold(c *fiber.Ctx) error {
 	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
-		return e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, pathID(c), e.member(c), key)
+		return e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, pathID(c), e.member(c), e.standing(c), key)
 	})
 }

@@ -12,15 +12,21 @@ import (
 	"ajo/internal/testenv"
 )
 
-// whileLocked is the answer to a request that waits for the lock of a balance while end is called,
-// and a second passes.
+// whileLocked is the answer to a POST that waits for the lock of a balance while end is called, and
+// a second passes.
 func (w *world) whileLocked(end func(), path, body string, headers ...string) reply {
+	w.T.Helper()
+	return w.whileWaiting(`SELECT FROM ledger_balances FOR UPDATE`, end, "POST", path, body, headers...)
+}
+
+// whileWaiting is whileLocked for any request, and for what lock takes.
+func (w *world) whileWaiting(lock string, end func(), method, path, body string, headers ...string) reply {
 	w.T.Helper()
 	tx, err := w.Pool.Begin(context.Background())
 	require.NoError(w.T, err)
-	_, err = tx.Exec(context.Background(), `SELECT FROM ledger_balances FOR UPDATE`)
+	_, err = tx.Exec(context.Background(), lock)
 	require.NoError(w.T, err)
-	got := w.asked("POST", path, body, headers...)
+	got := w.asked(method, path, body, headers...)
 	testenv.Eventually(w.T, 10*time.Second, "it waits for the lock", func() bool { return w.LockWaits() == 1 })
 	end()
 	w.Clock.Advance(time.Second)
@@ -73,5 +79,40 @@ func TestAPayoutOfAKeyThatIsGone(t *testing.T) {
 		}, path, body, "X-API-Key", key.APIKey)
 		r.refused(401, "unauthorized")
 		require.Equal(t, before, w.moved(owner))
+	}
+}
+
+// Nor is a hold placed or released, or a customer renamed, by an API key that was revoked while it
+// waited, or whose tenant was suspended.
+func TestAHoldOfAKeyThatIsGone(t *testing.T) {
+	w := setup(t)
+	owner, main := w.funded("5000.00")
+	hold := w.ask("POST", "/v1/accounts/shop-1/holds", `{"amount":"100.00","reason":"a claim"}`, 201, main)["id"].(string)
+	customer := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM customers WHERE tenant_id = $1`, owner.id).String()
+	kept := func() []string {
+		rows := w.rows(owner)
+		return []string{rows["holds"], rows["ledger_balances"], rows["customers"], rows["idempotency_keys"]}
+	}
+	before := kept()
+	const balances, customers = `SELECT FROM ledger_balances FOR UPDATE`, `SELECT FROM customers FOR NO KEY UPDATE`
+	for _, c := range [][4]string{
+		{balances, "POST", "/v1/accounts/shop-1/holds", `{"amount":"1.00","reason":"another"}`},
+		{balances, "POST", "/v1/holds/" + hold + "/release", ""},
+		{customers, "PATCH", "/v1/customers/" + customer, `{"name":"Somebody Else"}`},
+	} {
+		key := w.newKey(owner, "Holds", []tenant.Scope{tenant.HoldsWrite, tenant.CustomersWrite})
+		revoke := func() {
+			w.do("POST", "/auth/keys/"+key.Key.ID.String()+"/revoke", "", owner.withSession()...).ok(200, nil)
+		}
+		r := w.whileWaiting(c[0], revoke, c[1], c[2], c[3], "X-API-Key", key.APIKey, "Idempotency-Key", "a")
+		r.refused(401, "unauthorized")
+		require.Equal(t, before, kept(), c[2])
+
+		key = w.newKey(owner, "Holds", []tenant.Scope{tenant.HoldsWrite, tenant.CustomersWrite})
+		suspend := func() { w.Exec(`UPDATE tenants SET status = 'suspended' WHERE id = $1`, owner.id) }
+		r = w.whileWaiting(c[0], suspend, c[1], c[2], c[3], "X-API-Key", key.APIKey)
+		r.refused(403, tenant.ErrSuspended.Msg)
+		require.Equal(t, before, kept(), c[2])
+		w.Exec(`UPDATE tenants SET status = 'active' WHERE id = $1`, owner.id)
 	}
 }

@@ -30,10 +30,11 @@ var (
 
 // NewHold asks for a hold.
 type NewHold struct {
-	Amount string // decimal naira, as the client wrote it
-	Reason string
-	Until  *time.Time // nil: until it is released
-	By     *audit.By  // the member who asks for it; nil: an API key, whose holds are not in the audit log
+	Amount   string // decimal naira, as the client wrote it
+	Reason   string
+	Until    *time.Time     // nil: until it is released
+	By       *audit.By      // the member who asks for it; nil: an API key, whose holds are not in the audit log
+	Standing audit.Standing `json:"-"`
 }
 
 // holdShown is what the audit log keeps of a hold.
@@ -85,6 +86,9 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 			return nil, err
 		}
 		h, err := ledger.PlaceHold(ctx, tx, now, ledger.NewHold{AccountID: a.ID, Amount: amount, Reason: n.Reason, Until: n.Until, Provisional: s.Provisional})
+		if err == nil {
+			err = n.Standing.Check(ctx, tx) // it may have waited for the balance's lock
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -94,12 +98,15 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 
 // ReleaseHold ends a hold. A settlement that waits for the money goes on at once: its item of work
 // is made due after the commit, and what a death leaves behind looks again by its own schedule. by
-// is the member who asks for it; nil: an API key.
+// is the member who asks for it; nil: an API key. standing is checked behind the balance's lock.
 // ledger.ErrHoldNotFound, ledger.ErrHoldEnded, ledger.ErrHoldOfLimit, and the refusals of package
 // idempotency.
-func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, by *audit.By, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
+func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, by *audit.By, standing audit.Standing, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
 	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
 		h, err := ledger.ReleaseHold(ctx, tx, now, tenantID, id)
+		if err == nil {
+			err = standing.Check(ctx, tx)
+		}
 		if err != nil {
 			return nil, err
 		}

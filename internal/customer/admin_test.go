@@ -31,25 +31,25 @@ func TestARenameEndsAnApproval(t *testing.T) {
 	_, err := b.submit(id, nin)
 	require.NoError(t, err)
 	require.Equal(t, 2, b.get(id).KYCTier)
-	c, err := b.Rename(b.ctx, b.tenant, id, " "+holder)
+	c, err := b.Rename(b.ctx, b.tenant, id, " "+holder, nil)
 	require.NoError(t, err)
 	require.Equal(t, KYCApproved, c.KYCStatus, "the same name")
 
-	c, err = b.Rename(b.ctx, b.tenant, id, "Somebody Else")
+	c, err = b.Rename(b.ctx, b.tenant, id, "Somebody Else", nil)
 	require.NoError(t, err)
 	require.Equal(t, []any{KYCNone, 1, "Somebody Else"}, []any{c.KYCStatus, c.KYCTier, c.Name})
 	require.Equal(t, c, b.get(id))
 	got, err := b.submit(id, nin)
 	require.NoError(t, err)
 	require.Equal(t, KYCPendingReview, got.KYCStatus, "the NIN is of another name")
-	c, err = b.Rename(b.ctx, b.tenant, id, holder)
+	c, err = b.Rename(b.ctx, b.tenant, id, holder, nil)
 	require.NoError(t, err)
 	require.Equal(t, KYCPendingReview, c.KYCStatus, "what waits for a person goes on waiting")
 
 	high := b.in(KYCApproved)
 	_, _, err = b.SetTier(b.ctx, high, 3, byHand)
 	require.NoError(t, err)
-	c, err = b.Rename(b.ctx, b.tenant, high, "Somebody Else")
+	c, err = b.Rename(b.ctx, b.tenant, high, "Somebody Else", nil)
 	require.NoError(t, err)
 	require.Equal(t, []any{KYCNone, 1}, []any{c.KYCStatus, c.KYCTier})
 }
@@ -63,7 +63,7 @@ func TestARenamingBesideAnApproval(t *testing.T) {
 		_, err := tx.Exec(b.ctx, `UPDATE customers SET kyc_status = 'approved', kyc_tier = 2 WHERE id = $1`, id)
 		return err
 	}, func() (err error) {
-		c, err = b.Rename(b.ctx, b.tenant, id, "Somebody Else")
+		c, err = b.Rename(b.ctx, b.tenant, id, "Somebody Else", nil)
 		return err
 	}))
 	require.Equal(t, []any{KYCNone, 1, "Somebody Else"}, []any{c.KYCStatus, c.KYCTier, c.Name})

@@ -95,7 +95,7 @@ func TestRename(t *testing.T) {
 	b := setup(t)
 	id := b.in(KYCRejected)
 	b.Clock.Advance(time.Hour)
-	c, err := b.Rename(b.ctx, b.tenant, id, "  Adébáyọ̀ Stores ")
+	c, err := b.Rename(b.ctx, b.tenant, id, "  Adébáyọ̀ Stores ", nil)
 	require.NoError(t, err)
 	require.Equal(t, "Adébáyọ̀ Stores", c.Name)
 	require.Equal(t, b.Clock.Now(), c.UpdatedAt)
@@ -103,12 +103,12 @@ func TestRename(t *testing.T) {
 	for name, want := range map[string]error{
 		"": ErrNameMissing, " \t": ErrNameMissing, strings.Repeat("ọ", 201): errNameTooLong, "a\x00b": errNameControls, "a\nb": errNameControls,
 	} {
-		_, err := b.Rename(b.ctx, b.tenant, id, name)
+		_, err := b.Rename(b.ctx, b.tenant, id, name, nil)
 		require.ErrorIs(t, err, want)
 	}
-	_, err = b.Rename(b.ctx, b.tenant, uuid.New(), "X")
+	_, err = b.Rename(b.ctx, b.tenant, uuid.New(), "X", nil)
 	require.ErrorIs(t, err, ErrNotFound)
-	_, err = b.Rename(b.ctx, b.Tenant(), id, "X")
+	_, err = b.Rename(b.ctx, b.Tenant(), id, "X", nil)
 	require.ErrorIs(t, err, ErrNotFound)
 	require.Equal(t, c, b.get(id))
 }

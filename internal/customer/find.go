@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/page"
 	"ajo/internal/pg"
@@ -57,9 +58,10 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page
 }
 
 // Rename gives a tenant's customer another display name and returns the customer. Its accounts keep
-// theirs. An approval was of the name before: KYC is none again, and the tier 1. [ErrNameMissing],
-// [errNameTooLong], [errNameControls]; [ErrNotFound]. (Specification, PATCH /v1/customers/:id.)
-func (s *Service) Rename(ctx context.Context, tenantID, id uuid.UUID, name string) (Customer, error) {
+// theirs. An approval was of the name before: KYC is none again, and the tier 1. standing is asked
+// behind the customer's lock. [ErrNameMissing], [errNameTooLong], [errNameControls]; [ErrNotFound].
+// (Specification, PATCH /v1/customers/:id.)
+func (s *Service) Rename(ctx context.Context, tenantID, id uuid.UUID, name string, standing audit.Standing) (Customer, error) {
 	name, err := CleanName(name)
 	if err != nil {
 		return Customer{}, err
@@ -67,6 +69,9 @@ func (s *Service) Rename(ctx context.Context, tenantID, id uuid.UUID, name strin
 	var c Customer
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		if c, err = lock(ctx, tx, tenantID, id); err != nil {
+			return err
+		}
+		if err := standing.Check(ctx, tx); err != nil {
 			return err
 		}
 		if c.Name != name && c.KYCStatus == KYCApproved {

@@ -323,7 +323,7 @@ func TestEveryStateAndEvent(t *testing.T) {
 		switch e {
 		case KYCRename:
 			before := b.get(id).KYCStatus
-			if c, err := b.Rename(b.ctx, b.tenant, id, "Another "+holder); err != nil || c.KYCStatus == before {
+			if c, err := b.Rename(b.ctx, b.tenant, id, "Another "+holder, nil); err != nil || c.KYCStatus == before {
 				return ErrNotPending // a name is changed in every state, and moves one
 			}
 			return nil

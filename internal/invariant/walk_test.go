@@ -440,7 +440,7 @@ func (w *walk) release() {
 		w.asked(err)
 		return
 	}
-	_, _, err := w.accounts.ReleaseHold(w.ctx, testenv.Value[uuid.UUID](w.Env, `SELECT tenant_id FROM holds WHERE id = $1`, id), id, nil, idempotency.Request{})
+	_, _, err := w.accounts.ReleaseHold(w.ctx, testenv.Value[uuid.UUID](w.Env, `SELECT tenant_id FROM holds WHERE id = $1`, id), id, nil, nil, idempotency.Request{})
 	w.asked(err)
 }
 

@@ -232,7 +232,7 @@ func (r *heldRun) act(a act, name string) error {
 			return nil
 		}
 		var answer idempotency.Answer
-		if answer, _, err = r.accounts().ReleaseHold(r.ctx, r.tenant, h.ID, nil, key); err == nil {
+		if answer, _, err = r.accounts().ReleaseHold(r.ctx, r.tenant, h.ID, nil, nil, key); err == nil {
 			if err := json.Unmarshal(answer.Body, &h); err != nil { // of the first request under the key
 				return err
 			}
