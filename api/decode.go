@@ -329,8 +329,8 @@ func (b *body) time(name string) *time.Time {
 		return nil
 	}
 	t, err := time.Parse(time.RFC3339, *s)
-	// which JSON cannot represent
-	if err != nil || !timeForm.MatchString(*s) || t.UTC().Add(time.Second).Year() > 9999 {
+	// years that JSON cannot represent, and 0, as in queryTime
+	if err != nil || !timeForm.MatchString(*s) || t.UTC().Year() < 1 || t.UTC().Add(time.Second).Year() > 9999 {
 		b.refuse(name, "must be an ISO 8601 time such as 2026-01-30T12:15:00Z")
 	}
 	t = t.UTC().Truncate(time.Microsecond)

@@ -329,6 +329,9 @@ func TestReplaySince(t *testing.T) {
 		VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com/cb', '{}', 'dead_letter', 6, 'HTTP 500', $4)`,
 		partition.Floor(w.Clock.Now()), m.id, w.accountID(m, "shop-1"), w.Clock.Now())
 	since := func(at time.Duration) string { return `{"since":"` + w.Clock.Now().Add(at).Format(time.RFC3339) + `"}` }
+	for _, before := range []string{"0000-01-01T00:00:00+01:00", "0000-12-31T23:59:59Z"} { // which no audit line could keep
+		w.do("POST", "/auth/deliveries/replay", `{"since":"`+before+`"}`, m.withSession()...).refused(400, "since must be an ISO 8601 time such as 2026-01-30T12:15:00Z")
+	}
 	w.ask("POST", "/auth/deliveries/replay", since(time.Second), 200, m.withSession()).has(t, fields{"count": json.Number("0"), "hasMore": false})
 	w.ask("POST", "/auth/deliveries/replay", since(-time.Second), 200, m.withSession()).has(t, fields{"count": json.Number("1"), "hasMore": false})
 	w.ask("POST", "/auth/deliveries/replay", since(-time.Second), 200, m.withSession()).has(t, fields{"count": json.Number("0"), "hasMore": false})
