@@ -6,7 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
+	"ajo/ledger"
 )
 
 // A hold from its placing to its release: what it keeps shows in the balance, no settlement takes
@@ -120,4 +124,18 @@ func TestHoldsThatAreRefused(t *testing.T) {
 		w.do("POST", "/v1/holds/"+id+"/release", "", key...).refused(404, "hold not found")
 	}
 	w.do("POST", "/v1/accounts/shop-1/holds", with("5000.00", strings.Repeat("é", 140), ""), key...).ok(201, nil)
+}
+
+// A hold that the tenant may not release says who ends it, in the words of the document.
+func TestHoldsOfOthersAreRefused(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi","expectedAmount":100,"policy":{"under":"hold"}}`, m.withKey()...).ok(201, nil)
+	w.pay(event{"r-1", "t-1", "shop-1", "99.00", "0"})
+	id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM holds WHERE tenant_id = $1`, m.id).String()
+	for source, why := range map[ledger.HoldSource]string{ledger.HeldByLimit: ledger.ErrHoldOfLimit.Msg, ledger.HeldByRecall: ledger.ErrHoldOfRecall.Msg} {
+		w.ExecUnguarded(`UPDATE holds SET source = $2 WHERE id = $1`, id, string(source))
+		w.do("POST", "/v1/holds/"+id+"/release", "", m.withKey()...).refused(422, why)
+		w.do("POST", "/auth/holds/"+id+"/release", "", m.withSession()...).refused(422, why)
+	}
 }
