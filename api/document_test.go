@@ -29,6 +29,19 @@ func TestDocumentOfAnswersToWebhooks(t *testing.T) {
 	require.Equal(t, len(webhook.Types), strings.Count(string(openAPI), "The first 16 KiB of the answer's body are kept"))
 }
 
+// The document's introduction says what holds at many endpoints as it is: the one null that is not
+// as leaving a field out.
+func TestDocumentSaysWhatHoldsEverywhere(t *testing.T) {
+	t.Parallel()
+	text := strings.Join(strings.Fields(string(openAPI)), " ")
+	for _, want := range []string{
+		"`null` is the same as leaving a field out, but for the `accountRefs` of a webhook endpoint: there it is all accounts.",
+		"what is left out stays, and so does what is null, but for `accountRefs`.",
+	} {
+		require.Contains(t, text, want)
+	}
+}
+
 // The document and its page are kept by their readers, and asked for again by their ETag.
 func TestDocumentIsServed(t *testing.T) {
 	w := setup(t)
