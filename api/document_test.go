@@ -30,15 +30,19 @@ func TestDocumentOfAnswersToWebhooks(t *testing.T) {
 }
 
 // The document's introduction says what holds at many endpoints as it is: the one null that is not
-// as leaving a field out.
+// as leaving a field out, which calls may be repeated, whose the limits are, and the refusals of a
+// mode.
 func TestDocumentSaysWhatHoldsEverywhere(t *testing.T) {
 	t.Parallel()
 	text := strings.Join(strings.Fields(string(openAPI)), " ")
 	for _, want := range []string{
 		"`null` is the same as leaving a field out, but for the `accountRefs` of a webhook endpoint: there it is all accounts.",
 		"what is left out stays, and so does what is null, but for `accountRefs`.",
+		"`POST` of accounts, settlements, refunds, book transfers, holds and their releases accepts an `Idempotency-Key`.",
+		"and as many with its sessions, of which all members but the owner together have half;",
+		"`" + errMode.Msg + "`", "`" + errModeOff.Msg + "`",
 	} {
-		require.Contains(t, text, want)
+		require.Equal(t, 1, strings.Count(text, want), want)
 	}
 }
 

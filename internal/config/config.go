@@ -74,7 +74,7 @@ type Config struct {
 
 	CallbackAllow []netip.Prefix `env:"AJO_CALLBACK_ALLOW" doc:"private CIDRs, separated by commas, that callbacks may reach; development: loopback"`
 
-	RateLimit     string `env:"AJO_RATE_LIMIT" envDefault:"600-M" doc:"requests of one tenant with its API key, and as many again with its sessions; per S, M, H or D"`
+	RateLimit     string `env:"AJO_RATE_LIMIT" envDefault:"600-M" doc:"requests of one tenant with its API key, and as many again with its sessions, of which all members but the owner have half; per S, M, H or D"`
 	RateLimitOpen string `env:"AJO_RATE_LIMIT_OPEN" envDefault:"20-M" doc:"requests of one address to endpoints without a credential"`
 
 	TrustedProxies []netip.Prefix `env:"AJO_TRUSTED_PROXIES" doc:"CIDRs of proxies whose X-Forwarded-For is trusted"`
