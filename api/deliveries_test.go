@@ -16,6 +16,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/partition"
 	"ajo/internal/safehttp"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/internal/webhook"
 )
@@ -323,6 +324,7 @@ func TestArchivedDeliveries(t *testing.T) {
 
 // All dead letters since a time are sent again with one call, by whom the role allows.
 func TestReplaySince(t *testing.T) {
+	spec.Shows(t, "event.out.dead-letters.informational")
 	w := setup(t)
 	m, _ := w.funded("5000.00")
 	w.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, attempt_count, last_error, created_at)

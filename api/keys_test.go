@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/spec"
 	"ajo/internal/tenant"
 	"ajo/internal/testenv"
 )
@@ -44,6 +45,7 @@ func (w *world) newKey(m member, name string, scopes []tenant.Scope, networks ..
 // reason. A key with all scopes but the route's is refused, with a text that names it, and changes
 // nothing; a key with that scope alone is let in, as the main key is.
 func TestRoutesAndScopes(t *testing.T) {
+	spec.Shows(t, "auth.roles")
 	w := setup(t)
 	m := w.onboard()
 	w.belongings(m)

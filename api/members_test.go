@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/spec"
 	"ajo/internal/tenant"
 	"ajo/internal/testenv"
 )
@@ -46,6 +47,7 @@ func (w *world) joins(owner member, role tenant.Role) member {
 // Every route that takes a session has a role. A member without it is refused, with a text that
 // names it, and changes nothing; one with it, and the owner, are let in.
 func TestRoutesAndRoles(t *testing.T) {
+	spec.Shows(t, "auth.roles")
 	w := setup(t)
 	owner := w.onboard()
 	w.belongings(owner)

@@ -7,12 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 )
 
 // A tenant adds, changes, pauses and removes endpoints with its key or its session. A secret is
 // shown when it is made, and nowhere else.
 func TestWebhookEndpoints(t *testing.T) {
+	spec.Shows(t, "event.out.no-second", "event.out.silent", "state.entry.confirmed.silent", "auth.key.no-session")
 	w := setup(t)
 	m := w.onboard()
 	key, session := m.withKey(), m.withSession()

@@ -16,6 +16,7 @@ import (
 	"ajo/internal/invariant"
 	"ajo/internal/limit"
 	"ajo/internal/money"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/ledger"
@@ -58,6 +59,7 @@ func (b *bundle) today() string {
 // Each limit lets exactly itself through and refuses one kobo more, with its name, its value and
 // what is left; a refused settlement, by a limit or for want of money, uses nothing up.
 func TestEachLimitToTheKobo(t *testing.T) {
+	spec.Shows(t, "limit.settle.amount")
 	b := setup(t)
 	other := *b
 	other.account = b.Account(b.tenant, "other")

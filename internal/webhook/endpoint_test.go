@@ -15,6 +15,7 @@ import (
 	"ajo/internal/retry"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
+	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
 )
@@ -45,6 +46,7 @@ func (b *bundle) to(p NewDelivery, endpoint uuid.UUID) uuid.UUID {
 // An event is delivered to the URL and to each endpoint that wants it, with one webhook-id and each
 // with its own secret; the log has it once.
 func TestEachEndpointGetsItsDelivery(t *testing.T) {
+	spec.Shows(t, "event.out.once", "event.out.tenant-url")
 	b := setup(t)
 	b.logMargin = 0
 	r := receive(t, answer(200))

@@ -11,6 +11,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/page"
 	"ajo/internal/retry"
+	"ajo/internal/spec"
 )
 
 // A delivered event is sent once more, to an endpoint or to the URL of now: the same body and
@@ -74,6 +75,7 @@ func TestResendRefusals(t *testing.T) {
 
 // An endpoint that wants retries for a day gets ten attempts in 24 hours.
 func TestRetriesForADay(t *testing.T) {
+	spec.Shows(t, "field.deadletter.attempts", "event.out.attempts", "limit.delivery.delays")
 	b := setup(t)
 	r := receive(t, answer(503))
 	e, _ := b.endpoint(r.URL, "{payment.received}")
