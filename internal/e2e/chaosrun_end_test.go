@@ -52,7 +52,7 @@ func (s *chaosRun) leftToDo(ctx context.Context) (l left, err error) {
 			(SELECT count(*) FROM work WHERE kind = 'confirm'),
 			(SELECT count(*) FROM work WHERE kind = 'deliver'),
 			(SELECT count(*) FROM transfers WHERE status IN ('pending', 'processing') AND differs_since IS NULL),
-			(SELECT count(*) FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status NOT IN ('pending', 'processing')),
+			(SELECT count(*) FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status NOT IN ('pending', 'processing') AND t.differs_since IS NULL),
 			(SELECT count(*) FROM deliveries WHERE status = 'dead_letter')`).
 		Scan(&l.Events, &l.Checks, &l.Deliveries, &l.Transfers, &l.Rechecks, &l.Dead)
 	return l, err

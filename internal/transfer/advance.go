@@ -259,8 +259,8 @@ var errRecheck = errors.New("ended; asked again in case the bank changes its wor
 
 // recheck asks about a transfer that has ended. A refund of all that was paid is booked. Any other
 // way in which the bank's record differs from the books is not corrected by a rule: a person is
-// notified, and ends it ([Service.Resolve]). A question without an answer does not count, since the
-// bank's record may have changed meanwhile.
+// notified, and ends it ([Service.Resolve]), unless a later record agrees. A question without an
+// answer does not count, since the bank's record may have changed meanwhile.
 func (s *Service) recheck(ctx context.Context, st *claimed) error {
 	p, err := s.payout(ctx, st)
 	if err != nil || p.Ref != st.Ref {
@@ -352,7 +352,8 @@ func (s *Service) countsFrom(st *claimed) time.Time {
 
 // next returns when a transfer is due again, and its count of questions. A question before its
 // scheduled time changes neither. Questions about a transfer that has ended stop at some point
-// (nil). One that does not count is asked again after the same gap.
+// (nil), but not while the bank's record differs from the books and nobody has dealt with that. One
+// that does not count is asked again after the same gap.
 func (s *Service) next(st *claimed, now time.Time) (at *time.Time, asks int) {
 	gaps, asks := s.gaps(st), st.Asks
 	if st.unanswered && len(gaps) > 0 {
@@ -362,7 +363,7 @@ func (s *Service) next(st *claimed, now time.Time) (at *time.Time, asks int) {
 		asks++
 	}
 	switch {
-	case st.ended() && asks >= len(gaps):
+	case st.ended() && asks >= len(gaps) && (len(gaps) == 0 || !st.differsNow()):
 		return nil, asks
 	case st.Early:
 		return new(s.countsFrom(st)), asks

@@ -217,7 +217,56 @@ func TestRecheckWithoutAnswer(t *testing.T) {
 				_ = b.svc.Advance(b.ctx, p.ID)
 			}
 			b.log.Has(t, "paid_then_failed")
+			b.bank.Faults.Clear()
+			b.untilDue(p)
+			require.NoError(t, b.svc.Advance(b.ctx, p.ID))
 			require.Nil(t, b.DueAt(work.Settle, p.ID), "answered questions come to an end")
+			b.ended(b.get(p.MerchantTxRef))
+		})
+	}
+}
+
+// A difference that the last question finds is asked about once a day, until the bank's record says
+// how it ended: that it gave the money back, or what the books say. Or until a person has dealt
+// with it.
+func TestADifferenceOfTheLastQuestion(t *testing.T) {
+	for name, c := range map[string]struct {
+		then   func(b *bundle, p transfer.Transfer)
+		status transfer.Status
+		known  string // the difference that a person has dealt with
+	}{
+		"given back": {func(b *bundle, p transfer.Transfer) {
+			b.bank.Faults.Clear()
+			_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
+			require.NoError(b.T, err)
+		}, transfer.Refunded, ""},
+		"paid after all": {func(b *bundle, _ transfer.Transfer) { b.bank.Faults.Clear() }, transfer.Success, ""},
+		"known to a person": {func(b *bundle, p transfer.Transfer) {
+			_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)
+			require.NoError(b.T, err)
+		}, transfer.Success, "the bank says pending of 100.00, the books success of 100.00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			p := b.run(b.settle("100.00"))
+			for range len(transfer.DefaultRechecks) - 1 {
+				b.untilDue(p)
+				b.step(p)
+			}
+			b.bank.Faults.Set(status("REVERSAL_IN_PROGRESS"))
+			for range 3 {
+				b.untilDue(p)
+				require.Equal(t, b.Clock.Now().Add(24*time.Hour), b.step(p))
+				require.NotNil(t, row[*time.Time](b, p, "differs_since"))
+			}
+			c.then(b, p)
+			b.untilDue(p)
+			_ = b.svc.Advance(b.ctx, p.ID)
+			require.Equal(t, c.status, b.get(p.MerchantTxRef).Status)
+			require.Nil(t, row[*time.Time](b, p, "differs_since"))
+			require.Equal(t, c.known, row[string](b, p, "difference"))
+			require.Equal(t, c.status == transfer.Success, b.DueAt(work.Settle, p.ID) == nil)
 			b.ended(b.get(p.MerchantTxRef))
 		})
 	}

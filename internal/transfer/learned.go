@@ -68,6 +68,15 @@ func (st *claimed) contradiction(p provider.Payout) string {
 	return ""
 }
 
+// differsNow reports whether, once this step is recorded, a difference waits for a person (see
+// recordSQL).
+func (st *claimed) differsNow() bool {
+	if d := st.learned.Difference; d != nil && *d != st.Difference {
+		return *d != ""
+	}
+	return st.Differs
+}
+
 // keepAcknowledgement stores that the bank has the reference, although the claim is lost: the
 // worker that has the transfer now must neither submit it again nor return the money because the
 // bank does not find it. If the transfer is pending again, another database has taken over that
