@@ -308,16 +308,24 @@ func (s *Service) recalledWait(st *claimed, now time.Time) postponement {
 	return s.postponement(st, now, false, errPaymentRecalled)
 }
 
+// goesBackSQL returns the bank's id of a payment, and the sum of its refunds whose money has not
+// come back.
+const goesBackSQL = `
+	SELECT e.provider_txn_ref, (SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)), 0) FROM transfers t WHERE t.refund_of = ANY(payment_entries(e)) AND t.` + notMoved + `)
+	FROM ledger_entries e WHERE e.id = $1`
+
 // atBank asks the bank, before each submission of a refund, what has happened to the payment,
 // because an event may never come, and the bank's list for the payment's day may not be read again.
 // Without a clear answer nothing is submitted, except if the bank does not know a tenant's payment,
-// which a recall would not believe either, or can no longer be asked about it.
+// which a recall would not believe either, or can no longer be asked about it. Nor is it if the
+// record is of less than what goes back: a part may have been taken back already.
 func (s *Service) atBank(ctx context.Context, st *claimed) (paymentState, error) {
 	if st.refundOf == nil {
 		return "", nil
 	}
 	var ref string
-	if err := s.Pool.QueryRow(ctx, `SELECT provider_txn_ref FROM ledger_entries WHERE id = $1`, *st.refundOf).Scan(&ref); err != nil {
+	var back money.Amount
+	if err := s.Pool.QueryRow(ctx, goesBackSQL, *st.refundOf).Scan(&ref, &back); err != nil {
 		return "", err
 	}
 	misdirected := st.TenantID == suspense.TenantID
@@ -327,6 +335,8 @@ func (s *Service) atBank(ctx context.Context, st *claimed) (paymentState, error)
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("ask the bank about the payment that it refunds: %w", err)
+	case t.Status == provider.Success && t.Amount.Cmp(back) < 0:
+		return "", fmt.Errorf("the bank's record of the payment that it refunds is of %s, and its refunds are of %s", t.Amount, back)
 	case t.Status == provider.Success:
 		return "", nil
 	case t.Status == provider.Pending:

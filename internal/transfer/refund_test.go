@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
@@ -406,6 +408,46 @@ func TestRecallBeforeARefundLeaves(t *testing.T) {
 			b.agree()
 		})
 	}
+}
+
+// The bank's record of a payment names less than the refunds of it pay back: a part may have gone
+// back already. Nothing more than the record names leaves, and what waits can be cancelled.
+func TestRefundOfMoreThanTheRecordSays(t *testing.T) {
+	b := setup(t)
+	b.fund("1000.00")
+	group, entry := b.received("100.00", &payer)
+	record := provider.Transaction{ID: group.String(), Status: provider.Success, Amount: money.Must("60.00"), Currency: money.Currency}
+	b.svc = b.service(func(o *transfer.Options) { o.Bank = recordOf{b.client, &record} })
+	first := b.refunded(entry, "50.00")
+	require.Equal(t, transfer.Success, b.run(first).Status)
+	second := b.refunded(entry, "50.00")
+	for range 3 {
+		b.untilDue(second)
+		b.step(second)
+		require.Equal(t, transfer.Pending, b.get(second.MerchantTxRef).Status)
+	}
+	require.Contains(t, row[string](b, second, "last_error"), "the bank's record of the payment that it refunds is of 60.00")
+	b.paid(first)
+	_, err := b.svc.Cancel(b.ctx, second.MerchantTxRef, byHand)
+	require.NoError(t, err)
+	third := b.refunded(entry, "10.00")
+	require.Equal(t, transfer.Success, b.run(third).Status)
+	b.paid(first, third)
+
+	record.Amount = money.Must("100.00")
+	rest := b.refunded(entry, "")
+	require.Equal(t, transfer.Success, b.run(rest).Status)
+	b.paid(first, third, rest)
+}
+
+// recordOf is a bank that has one record of a payment.
+type recordOf struct {
+	provider.Bank
+	record *provider.Transaction
+}
+
+func (r recordOf) Transaction(context.Context, string) (provider.Transaction, error) {
+	return *r.record, nil
 }
 
 // A recall between a refund's claim and its submission, when the name is looked up: it is not
