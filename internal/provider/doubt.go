@@ -108,6 +108,20 @@ func (d *Doubting) Payout(ctx context.Context, ref string) (Payout, error) {
 	return p, d.believe(ctx, kindPayout, d.elsewhere(ctx, d.opt.Known.PayoutElsewhere, ref, err))
 }
 
+// Pay is the bank's, but for a refusal while "not found" is doubted: that the bank has no payout of
+// the reference is such an answer.
+func (d *Doubting) Pay(ctx context.Context, p NewPayout) (Payout, error) {
+	out, err := d.Bank.Pay(ctx, p)
+	var refused *Rejection
+	if !errors.As(err, &refused) {
+		return out, err
+	}
+	if doubt := d.believe(ctx, kindPayout, ErrUnknown); !errors.Is(doubt, ErrUnknown) {
+		err = fmt.Errorf("refused (%s), but it is not clear whether submitted before: %w", refused.Msg, doubt)
+	}
+	return out, err
+}
+
 // CloseAccount is the bank's, but for a doubted "not found".
 func (d *Doubting) CloseAccount(ctx context.Context, ref string) error {
 	return d.believe(ctx, kindAccount, d.Bank.CloseAccount(ctx, ref))

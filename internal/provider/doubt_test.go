@@ -60,6 +60,14 @@ func (b *emptied) Lookup(_ context.Context, _, number string) (provider.Holder, 
 	return provider.Holder{}, b.down
 }
 
+// Pay refuses each payout that it does not find.
+func (b *emptied) Pay(_ context.Context, p provider.NewPayout) (provider.Payout, error) {
+	if err := b.find(p.Ref); errors.Is(err, provider.ErrUnknown) {
+		return provider.Payout{}, &provider.Rejection{Code: "02"}
+	}
+	return provider.Payout{Ref: p.Ref}, b.down
+}
+
 func doubting(b *emptied, ref string, c clock.Clock) (*provider.Doubting, *atomic.Int64) {
 	var doubted atomic.Int64
 	find := func(context.Context) (string, error) { return ref, nil }
@@ -74,7 +82,7 @@ func doubting(b *emptied, ref string, c clock.Clock) (*provider.Doubting, *atomi
 	}), &doubted
 }
 
-// Every question that can be answered "not found".
+// Every question that can be answered "not found", and the submission whose refusal rests on one.
 var questions = map[string]func(*provider.Doubting, string) error{
 	"transaction": func(d *provider.Doubting, ref string) error {
 		_, err := d.Transaction(context.Background(), ref)
@@ -82,6 +90,14 @@ var questions = map[string]func(*provider.Doubting, string) error{
 	},
 	"payout": func(d *provider.Doubting, ref string) error {
 		_, err := d.Payout(context.Background(), ref)
+		return err
+	},
+	"submission": func(d *provider.Doubting, ref string) error {
+		if ref == known { // one that is taken proves nothing of what the bank finds
+			_, err := d.Payout(context.Background(), ref)
+			return err
+		}
+		_, err := d.Pay(context.Background(), provider.NewPayout{Ref: ref})
 		return err
 	},
 	"find account": func(d *provider.Doubting, ref string) error {
