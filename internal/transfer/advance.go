@@ -267,7 +267,8 @@ func (s *Service) recheck(ctx context.Context, st *claimed) error {
 		// "not known" is an answer about a failed transfer, or one that a person has found unpaid,
 		// and agrees with the books; and nobody answers about one that left another account
 		unpaid := st.Status == Failed || st.Status == Refunded && st.byHand
-		st.unanswered = !(errors.Is(err, provider.ErrUnknown) && unpaid || errors.Is(err, provider.ErrOtherAccount))
+		st.unfound = errors.Is(err, provider.ErrUnknown) && st.Status == Success && st.byHand
+		st.unanswered = !(errors.Is(err, provider.ErrUnknown) && unpaid || st.unfound || errors.Is(err, provider.ErrOtherAccount))
 		return s.postpone(ctx, st, false, errRecheck)
 	}
 	s.learn(ctx, st, p)
@@ -352,8 +353,9 @@ func (s *Service) countsFrom(st *claimed) time.Time {
 
 // next returns when a transfer is due again, and its count of questions. A question before its
 // scheduled time changes neither. Questions about a transfer that has ended stop at some point
-// (nil), but not while the bank's record differs from the books and nobody has dealt with that. One
-// that does not count is asked again after the same gap.
+// (nil), but not while the bank's record differs from the books and nobody has dealt with that, or
+// the bank does not find what a person has found paid. One that does not count is asked again after
+// the same gap.
 func (s *Service) next(st *claimed, now time.Time) (at *time.Time, asks int) {
 	gaps, asks := s.gaps(st), st.Asks
 	if st.unanswered && len(gaps) > 0 {
@@ -363,7 +365,7 @@ func (s *Service) next(st *claimed, now time.Time) (at *time.Time, asks int) {
 		asks++
 	}
 	switch {
-	case st.ended() && asks >= len(gaps) && (len(gaps) == 0 || !st.differsNow()):
+	case st.ended() && asks >= len(gaps) && (len(gaps) == 0 || !st.unfound && !st.differsNow()):
 		return nil, asks
 	case st.Early:
 		return new(s.countsFrom(st)), asks

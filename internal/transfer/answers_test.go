@@ -318,13 +318,15 @@ func notKnownIsAnAnswer(t *testing.T, status transfer.Status, ended func(*bundle
 }
 
 // Of one that was paid, by the bank's word or a person's, "not known" is no answer, also where the
-// bank has given it back: it is asked about until the bank answers.
+// bank has given it back: it is asked about until the bank answers, but only daily where a person
+// has said so.
 func TestRecheckOfWhatTheBankFindsNoMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		status transfer.Status
+		again  time.Duration
 		ended  func(*bundle) transfer.Transfer
 	}{
-		"given back by the bank": {transfer.Refunded, func(b *bundle) transfer.Transfer {
+		"given back by the bank": {transfer.Refunded, 15 * time.Minute, func(b *bundle) transfer.Transfer {
 			p := b.run(b.settle("100.00"))
 			_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
 			require.NoError(b.T, err)
@@ -332,7 +334,7 @@ func TestRecheckOfWhatTheBankFindsNoMore(t *testing.T) {
 			b.step(p)
 			return p
 		}},
-		"paid by a person's word": {transfer.Success, func(b *bundle) transfer.Transfer {
+		"paid by a person's word": {transfer.Success, 24 * time.Hour, func(b *bundle) transfer.Transfer {
 			b.bank.Faults.Set(lags(365 * 24 * time.Hour))
 			p := b.settle("100.00")
 			b.asked(p, 1)
@@ -347,10 +349,12 @@ func TestRecheckOfWhatTheBankFindsNoMore(t *testing.T) {
 			p := c.ended(b)
 			require.Equal(t, c.status, b.get(p.MerchantTxRef).Status)
 			b.bank.Faults.Set(answers(fakebank.NotFound, 0))
+			var again time.Duration
 			for range 2 * len(transfer.DefaultRechecks) {
 				b.untilDue(p)
-				b.step(p)
+				again = b.step(p).Sub(b.Clock.Now())
 			}
+			require.Equal(t, c.again, again)
 			require.Equal(t, c.status, b.get(p.MerchantTxRef).Status)
 		})
 	}

@@ -63,6 +63,8 @@ type claimed struct {
 	// the question of this step does not count: it had no turn at the bank, or it was about a
 	// transfer that has ended, and was not answered
 	unanswered bool
+	// a person has found the transfer paid, and the bank does not find it
+	unfound bool
 	// of a refund: the payer, whom the bank must name as the holder; nil: it is not a refund
 	refundName *string
 	payment    paymentState // of a refund

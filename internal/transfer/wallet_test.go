@@ -127,3 +127,26 @@ func TestBooksStayWhileAMisdirectedPaymentGoesBack(t *testing.T) {
 	b.Exec(`DELETE FROM work WHERE id = (SELECT id FROM transfers WHERE merchant_tx_ref = $1)`, ref)
 	require.NoError(t, move(), "it has ended")
 }
+
+// What a person has found paid, and the bank never finds, does not keep the books at an account for
+// ever.
+func TestBooksMoveDaysAfterAPersonsWord(t *testing.T) {
+	b := setup(t)
+	move := func() error {
+		return transfer.MoveWallet(b.ctx, b.Pool, b.Clock.Now(), transfer.Wallet{AccountID: "other", Host: "bank.example"}, byHand)
+	}
+	require.NoError(t, transfer.RecordWallet(b.ctx, b.Pool, b.Clock.Now(), transfer.Wallet{AccountID: "ours", Host: "bank.example"}))
+	b.fund("100.00")
+	b.bank.Faults.Set(lags(365 * 24 * time.Hour))
+	p := b.settle("100.00")
+	b.asked(p, 1)
+	b.Clock.Advance(72 * time.Hour)
+	require.ErrorIs(t, move(), transfer.ErrWalletWaits, "nobody knows yet")
+	_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{Paid: true}, byHand)
+	require.NoError(t, err)
+	b.Clock.Advance(47 * time.Hour)
+	require.ErrorIs(t, move(), transfer.ErrWalletWaits)
+	b.Clock.Advance(2 * time.Hour)
+	require.NotNil(t, b.DueAt(work.Settle, p.ID))
+	require.NoError(t, move())
+}
