@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/money"
-	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/transfer"
@@ -117,6 +116,9 @@ func (r *comparison) matchPayouts(ctx context.Context, s *slice, payouts []provi
 		}
 		switch record := p.Ref + " " + p.ID; {
 		case r.isKept(record, (*slice).records): // a list that changes while it is read may show it twice
+			if err := r.askOfBack(ctx, p, gone); err != nil {
+				return err
+			}
 			continue
 		case r.isKept(p.Ref, (*slice).gone):
 			if err := r.comparePaidTwice(ctx, p, record, gone); err != nil {
@@ -196,24 +198,6 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *tr
 	default:
 		r.settle(aboutPayout, p.Ref)
 	}
-	return nil
-}
-
-// comparePaidTwice flags a payout that the bank lists in addition to another one with the same
-// reference, each with its own id: the money left twice, and the transfer accounts for one of them.
-// It stays open until the money comes back or a person dismisses it, since no question by reference
-// shows it. A second record that says that the money came back may be about the first: the transfer
-// asks.
-func (r *comparison) comparePaidTwice(ctx context.Context, p provider.Payout, record string, gone bool) (err error) {
-	s := subject{aboutPayout, payment.Clean(record)}
-	if !gone {
-		if r.settle(s.kind, s.ref); p.Status == provider.Refunded {
-			_, err = r.transfers.Expedite(ctx, p.Ref)
-		}
-		return err
-	}
-	x := Exception{Kind: PayoutDiffers, Detail: "the bank lists a second payout under this reference, " + payment.Clean(p.ID)}.withPayout(p)
-	r.unsettled(item{subject: s, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
 	return nil
 }
 

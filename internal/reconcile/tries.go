@@ -31,6 +31,34 @@ func (r *comparison) compareTries(ctx context.Context, s *slice) error {
 	return nil
 }
 
+// comparePaidTwice flags a payout that the bank lists in addition to another one with the same
+// reference, each with its own id: the money left twice, and the transfer accounts for one of them.
+// It stays open until the money comes back or a person dismisses it, since no question by reference
+// shows it. A second record that says that the money came back may be about the first: the transfer
+// asks.
+func (r *comparison) comparePaidTwice(ctx context.Context, p provider.Payout, record string, gone bool) (err error) {
+	s := subject{aboutPayout, payment.Clean(record)}
+	if !gone {
+		if r.settle(s.kind, s.ref); p.Status == provider.Refunded {
+			_, err = r.transfers.Expedite(ctx, p.Ref)
+		}
+		return err
+	}
+	x := Exception{Kind: PayoutDiffers, Detail: "the bank lists a second payout under this reference, " + payment.Clean(p.ID)}.withPayout(p)
+	r.unsettled(item{subject: s, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
+	return nil
+}
+
+// askOfBack has a transfer ask about a record that the list shows once more: it has failed or was
+// given back since it was shown as paid.
+func (r *comparison) askOfBack(ctx context.Context, p provider.Payout, gone bool) error {
+	if gone || !r.isKept(p.Ref, (*slice).gone) {
+		return nil
+	}
+	_, err := r.transfers.Expedite(ctx, p.Ref)
+	return err
+}
+
 // comparePayouts compares records of the list with the transfers.
 func (r *comparison) comparePayouts(ctx context.Context, list []provider.Payout) error {
 	if len(list) == 0 {

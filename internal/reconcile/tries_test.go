@@ -10,6 +10,7 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // A try that failed is not the payout's end, in whichever order the bank lists the two.
@@ -54,6 +55,34 @@ func TestRecordThatChangesWhileTheListIsRead(t *testing.T) {
 			require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Contradicts: 1}, r.Counts)
 			require.Contains(t, r.Exceptions[0].Detail, "the bank says "+says+", the entry is confirmed")
 			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM recalls WHERE event_id = $1 AND status = 'open'`, id))
+		})
+	}
+}
+
+// The same of a payout: it is asked about, and only then. One that the list shows twice as it is
+// gives no reason to ask.
+func TestPayoutThatChangesWhileTheListIsRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status string // the bank's in the end
+		asked  bool
+	}{"given back": {fakebank.StatusRefund, true}, "failed": {fakebank.StatusFailed, true}, "paid": {fakebank.StatusSuccess, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.fund("1000.00")
+			b.payAtBank("AJO-moves", "100.00")
+			b.inBooks("AJO-moves", "success", "100.00", "0")
+			b.bank.SetPayout("AJO-moves", func(p *fakebank.Payout) { p.Status = c.status })
+			_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+				for _, p := range page.Payouts {
+					p.Status = provider.Success
+					page.Payouts = append([]provider.Payout{p}, page.Payouts...)
+				}
+				return nil
+			}})
+			require.Empty(t, b.lastHour().Exceptions)
+			require.Equal(t, c.asked, len(b.dueNow(work.Settle)) == 1)
 		})
 	}
 }
