@@ -92,6 +92,14 @@ func (t *transferRow) booked() money.Amount {
 	return t.Booked
 }
 
+// madeAt is when the bank made the payout: as of its submission if the record does not say.
+func (t *transferRow) madeAt(p provider.Payout) time.Time {
+	if p.Time.IsZero() && t.SubmittedAt != nil {
+		return *t.SubmittedAt
+	}
+	return p.Time
+}
+
 // effect returns how much more the wallet has because of the payout than the books say.
 func (t *transferRow) effect(p provider.Payout) money.Amount {
 	if p.Status == provider.Pending {
@@ -160,7 +168,7 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *tr
 	}
 	// what the float must not count as in progress
 	if p.Status != provider.Pending && (t.Status == transfer.Processing || t.UpdatedAt.After(r.wallet.at)) && len(r.ended) < maxEnded {
-		r.ended[p.Ref] = p.Time
+		r.ended[p.Ref] = t.madeAt(p)
 	}
 	switch {
 	case t.Status == transfer.Processing:
@@ -175,7 +183,7 @@ func (r *comparison) comparePayout(ctx context.Context, p provider.Payout, t *tr
 	s := subject{aboutPayout, p.Ref}
 	kind, detail := t.difference(p)
 	effect := t.effect(p)
-	since := p.Time
+	since := t.madeAt(p)
 	if !p.UpdatedAt.IsZero() && (p.Status != provider.Success || t.Status == transfer.Failed || t.Status == transfer.Refunded) {
 		since = p.UpdatedAt // the money moved when the bank's record changed
 	}
@@ -417,6 +425,9 @@ func (t *transferRow) asException(k ExceptionKind, detail string) Exception {
 
 // withPayout adds the bank's side to an exception about a payout.
 func (x Exception) withPayout(p provider.Payout) Exception {
-	x.ProviderTxnRef, x.MerchantTxRef, x.AccountNumber, x.BankStatus, x.BankAmount, x.BankFee, x.At = p.ID, p.Ref, p.AccountNumber, string(p.Status), &p.Amount, p.Fee, &p.Time
+	x.ProviderTxnRef, x.MerchantTxRef, x.AccountNumber, x.BankStatus, x.BankAmount, x.BankFee = p.ID, p.Ref, p.AccountNumber, string(p.Status), &p.Amount, p.Fee
+	if x.At = &p.Time; p.Time.IsZero() {
+		x.At = nil
+	}
 	return x
 }

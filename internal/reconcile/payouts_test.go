@@ -537,3 +537,33 @@ func TestReconcileNamesWhatTheBankPaidTwice(t *testing.T) {
 		})
 	}
 }
+
+// ageless is a bank whose record of a payout, by its reference, does not say when it was made.
+type ageless struct{ provider.Bank }
+
+func (b ageless) Payout(ctx context.Context, ref string) (provider.Payout, error) {
+	p, err := b.Bank.Payout(ctx, ref)
+	p.Time, p.UpdatedAt = time.Time{}, time.Time{}
+	return p, err
+}
+
+// A record without a time is of the time of its submission for the wallet, and has none in the
+// report.
+func TestPayoutWhoseRecordHasNoTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fund("1000.00")
+	b.payAtBank("AJO-timeless", "100.00")
+	b.inBooks("AJO-timeless", "success", "100.00", "0")
+	submitted := b.Clock.Now()
+	b.bank.SetPayout("AJO-timeless", func(p *fakebank.Payout) { p.Status = fakebank.StatusFailed })
+	_, b.svc = b.servicesWith(listed{ageless{b.client()}, func(page *provider.Page) error {
+		page.Payouts = nil
+		return nil
+	}})
+	b.Clock.Advance(40 * time.Minute)
+	r := b.lastHour()
+	require.Equal(t, map[string]string{"AJO-timeless": "payout_contradicts: the bank says failed, the transfer is success"}, said(r))
+	require.Nil(t, r.Exceptions[0].At)
+	require.True(t, submitted.Equal(testenv.Value[time.Time](b.Env, `SELECT since FROM reconcile_items`)))
+}
