@@ -55,6 +55,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).locking InTx",
 		"(*ajo/internal/provider/nomba.Client).exchange Do",
 		"(*ajo/internal/identity/dojah.Checker).get Do",
+		"(*ajo/internal/provider.Doubting).Pay Pay",
 		"(*ajo/internal/provider.Doubting).CloseAccount CloseAccount",
 		"(*ajo/internal/identity.Doubting).CheckNIN CheckNIN",
 		"ajo/internal/spool.syncDir Sync",
