@@ -21,7 +21,8 @@ func lockPosted(ctx context.Context, tx pg.Tx, postings []Posting) (book, error)
 	return lockTotals(ctx, tx, ids)
 }
 
-// lockTotals locks the balance rows of the accounts, in the order of their ids.
+// lockTotals locks the balance rows of the accounts, in the order of their ids. Settlements of one
+// account, and all else that changes its balance, wait for each other here.
 func lockTotals(ctx context.Context, tx pg.Tx, accounts []uuid.UUID) (book, error) {
 	ids := slices.Clone(accounts)
 	slices.SortFunc(ids, pg.CompareIDs)

@@ -35,7 +35,7 @@ const (
 type Config struct {
 	Env      string `env:"AJO_ENV" envDefault:"development" doc:"development or production; required where AJO_HTTP_ADDR or AJO_OPS_ADDR is not a loopback address"`
 	HTTPAddr string `env:"AJO_HTTP_ADDR" envDefault:"127.0.0.1:8080" doc:"where the API listens"`
-	OpsAddr  string `env:"AJO_OPS_ADDR" envDefault:"127.0.0.1:8081" doc:"where the operators' console, metrics, queue dashboard and pprof listen; a process that finds the port taken runs without them"`
+	OpsAddr  string `env:"AJO_OPS_ADDR" envDefault:"127.0.0.1:8081" doc:"where the operators' console, metrics, queue dashboard and pprof listen; if the port is in use, the process runs without them"`
 
 	Drain time.Duration `env:"AJO_DRAIN" envDefault:"1s" doc:"how long the API still accepts requests after it is told to stop; /ready answers 503 and connections close after each answer, so that the load balancer moves away"`
 
@@ -52,7 +52,7 @@ type Config struct {
 	ProviderClientSecret               secret.Redacted `env:"AJO_PROVIDER_CLIENT_SECRET,required" doc:"the bank's client secret"`
 	ProviderWebhookSecret              secret.Redacted `env:"AJO_PROVIDER_WEBHOOK_SECRET,required" doc:"the key of the bank's webhook signatures"`
 	ProviderWebhookSecretPrevious      secret.Redacted `env:"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS" doc:"the previous key, accepted as well until the time in the next setting"`
-	ProviderWebhookSecretPreviousUntil time.Time       `env:"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL" doc:"when the previous key ends, as 2026-03-02T09:00:00Z; required with it"`
+	ProviderWebhookSecretPreviousUntil time.Time       `env:"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL" doc:"until when the previous key is accepted, such as 2026-03-02T09:00:00Z; required if it is set"`
 	ProviderSignatureHeader            string          `env:"AJO_PROVIDER_SIGNATURE_HEADER" envDefault:"provider-signature" doc:"header with the bank's signature"`
 	ProviderTimestampHeader            string          `env:"AJO_PROVIDER_TIMESTAMP_HEADER" envDefault:"provider-timestamp" doc:"header with the bank's timestamp"`
 	ProviderRate                       int             `env:"AJO_PROVIDER_RATE" envDefault:"75" doc:"calls a second to the bank from one process; -1: no limit"`
@@ -63,8 +63,8 @@ type Config struct {
 	IdentityAppID string          `env:"AJO_IDENTITY_APP_ID" doc:"the NIN service's app id"`
 	IdentityKey   secret.Redacted `env:"AJO_IDENTITY_KEY" doc:"the NIN service's key"`
 
-	TestURL    string          `env:"AJO_TEST_URL" doc:"address of the sandbox's API (ajo sandbox), where requests of test mode are sent on to; empty: test mode is off"`
-	TestSecret secret.Redacted `env:"AJO_TEST_SECRET" doc:"the key that signs what is sent on; the same at the sandbox, of at least 32 characters"`
+	TestURL    string          `env:"AJO_TEST_URL" doc:"address of the sandbox's API (ajo sandbox), to which test-mode requests are forwarded; empty: test mode is off"`
+	TestSecret secret.Redacted `env:"AJO_TEST_SECRET" doc:"the key that signs forwarded requests; at least 32 characters, the same on the sandbox"`
 	// Sandbox says that this process is the sandbox: its bank is simulated, and it sends no mail.
 	Sandbox bool `env:"-"`
 
@@ -95,8 +95,8 @@ type Config struct {
 	SweepEvery time.Duration `env:"AJO_SWEEP_EVERY" envDefault:"15s" doc:"how often the sweeper looks for overdue work and enqueues it again; the alerts expect 1m at most"`
 
 	ReconcileEvery  time.Duration `env:"AJO_RECONCILE_EVERY" envDefault:"15m" doc:"how often the books are compared with the bank's transaction list; the alerts expect 30m at most"`
-	ReconcileWindow time.Duration `env:"AJO_RECONCILE_WINDOW" envDefault:"2h" doc:"how far back the first comparison goes, and how long after a time its list is read again where it lacked payments; longer than the lag of the bank's list"`
-	ReconcileBack   time.Duration `env:"AJO_RECONCILE_BACK" envDefault:"72h" doc:"how far back the day lies that is compared once more, for what the bank lists late or changes; 0s: never"`
+	ReconcileWindow time.Duration `env:"AJO_RECONCILE_WINDOW" envDefault:"2h" doc:"how far back the first comparison goes, and for how long a period whose list lacked payments is read again; must exceed the lag of the bank's list"`
+	ReconcileBack   time.Duration `env:"AJO_RECONCILE_BACK" envDefault:"72h" doc:"the age of the day that is compared a second time, to catch records that the bank lists late or changes; 0s: never"`
 
 	Partition partition.Size `env:"AJO_PARTITION" envDefault:"month" doc:"how much time a partition of events and deliveries covers: month, week or day; a change applies to new partitions"`
 

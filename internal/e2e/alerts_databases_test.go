@@ -179,7 +179,7 @@ func TestAlertsOfSpool(t *testing.T) {
 	require.Contains(t, a.follow("AjoSpoolDamaged", "ls -l"), ".damaged")
 	// the one that was refused, and those of the damaged segment
 	require.Contains(t, a.follow("AjoEventsRefused", "ajo reconcile"), "missing_event")
-	a.follow("AjoSpoolDamaged", "ajo reconcile", "<its time>", begun)
+	a.follow("AjoSpoolDamaged", "ajo reconcile", "<time of the segment>", begun)
 	require.Equal(t, len(p.txs), a.count(`SELECT count(*) FROM inbound_events WHERE authentic`))
 	require.NoError(t, os.Rename(strings.Replace(last, ".spool", ".damaged", 1), filepath.Join(t.TempDir(), "kept")))
 	a.eventually("a look at the folder", func() bool { return sample(scrape(roles["api"]), "ajo_spool_damaged_segments") == 0 })
