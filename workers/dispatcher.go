@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 
+	"ajo/internal/clock"
 	"ajo/internal/metrics"
 	"ajo/internal/provider"
 	"ajo/internal/retry"
@@ -34,6 +35,7 @@ var errNoSlot = errors.New("as many items as this process may work on were under
 type dispatcher struct {
 	kind  tasks.Kind
 	work  bulk
+	clock clock.Clock // Postgres', by which rows are due
 	log   *slog.Logger
 	tasks [2]int // taken at once from the queue, and from the slow queue
 
@@ -64,11 +66,11 @@ type waiter struct {
 // newDispatcher takes as many tasks from the queue as there may be items, since tasks need not be
 // full: items without room go to the slow queue, which waits. From the slow queue it takes full
 // tasks for all slots, and one that waits; the rest is left to other processes.
-func newDispatcher(k tasks.Kind, slots int, work bulk, log *slog.Logger) *dispatcher {
+func newDispatcher(k tasks.Kind, slots int, work bulk, c clock.Clock, log *slog.Logger) *dispatcher {
 	spec := tasks.Specs[k]
 	room := spec.Room * slots
 	return &dispatcher{
-		kind: k, work: work, log: log.With(slog.String("kind", string(k))), free: slots, room: room,
+		kind: k, work: work, clock: c, log: log.With(slog.String("kind", string(k))), free: slots, room: room,
 		tasks:   [2]int{room, max(2, slots/spec.MaxIDs+1)},
 		tenants: map[uuid.UUID]*share{}, slow: map[uuid.UUID]time.Time{}, next: semaphore.NewWeighted(1),
 	}
@@ -132,12 +134,12 @@ func (d *dispatcher) await(ctx context.Context, tenant uuid.UUID, n int) (int, e
 			return in, nil
 		}
 		if closed {
-			return 0, retry.At(time.Now(), errNoSlot)
+			return 0, retry.At(d.clock.Now(), errNoSlot)
 		}
 		select {
 		case <-roomier:
 		case <-ctx.Done():
-			return 0, retry.At(time.Now().Add(unexpectedDelay), errNoSlot)
+			return 0, retry.At(d.clock.Now().Add(unexpectedDelay), errNoSlot)
 		}
 	}
 }
@@ -245,9 +247,9 @@ func (d *dispatcher) granted(ctx context.Context, tenant uuid.UUID, w *waiter) (
 			d.mu.Unlock()
 			d.leave(tenant, w.want, 0)
 			if closed {
-				return 0, retry.At(time.Now(), errNoSlot)
+				return 0, retry.At(d.clock.Now(), errNoSlot)
 			}
-			return 0, retry.At(time.Now().Add(unexpectedDelay), errNoSlot)
+			return 0, retry.At(d.clock.Now().Add(unexpectedDelay), errNoSlot)
 		}
 		d.mu.Unlock()
 		if n > 0 {

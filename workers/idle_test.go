@@ -93,7 +93,7 @@ func TestBusyQueueIsLookedAtOften(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(w.Stop)
-	d := newDispatcher(tasks.Expire, 1, each(func(context.Context, uuid.UUID) error { done <- struct{}{}; return nil }), b.opts.Log) // which rests longest
+	d := newDispatcher(tasks.Expire, 1, each(func(context.Context, uuid.UUID) error { done <- struct{}{}; return nil }), b.opts.Clock, b.opts.Log) // which rests longest
 	s := w.server(d, string(tasks.Expire), false)
 	require.NoError(t, s.Start(w.handle(d, false)))
 	t.Cleanup(s.Shutdown)

@@ -99,7 +99,7 @@ func TestWorkThatAlwaysFailsWaitsLongerEachTime(t *testing.T) {
 			due(good, "1 hour")
 			b.opts.SweepPage = 1
 			w := &Workers{Options: b.opts}
-			handler := w.handle(newDispatcher(kind, 1, w.work(kind), w.Log), false)
+			handler := w.handle(newDispatcher(kind, 1, w.work(kind), w.Clock, w.Log), false)
 			payload, err := json.Marshal(map[string][]uuid.UUID{"ids": {poison}})
 			require.NoError(t, err)
 			// how long a failure makes the item wait, at least and at most: its handler takes time

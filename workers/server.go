@@ -155,7 +155,7 @@ func Start(o Options) (*Workers, error) {
 		if concurrency == 0 {
 			continue
 		}
-		d := newDispatcher(k, concurrency, w.work(k), w.Log)
+		d := newDispatcher(k, concurrency, w.work(k), w.Clock, w.Log)
 		w.dispatchers = append(w.dispatchers, d)
 		for i, queue := range tasks.Queues(k) {
 			slow := i > 0

@@ -57,7 +57,7 @@ func (w *Workers) watch(ctx context.Context) {
 				continue // nobody knows
 			}
 			for _, tenant := range d.inSlow(oldest) {
-				_ = w.Redis.Do(ctx, "ZADD", slowKey(d.kind), time.Now().UnixMilli(), tenant.String()).Err()
+				_ = w.Redis.Do(ctx, "ZADD", slowKey(d.kind), w.Clock.Now().UnixMilli(), tenant.String()).Err()
 			}
 		}
 	})
@@ -69,7 +69,7 @@ func slowKey(k tasks.Kind) string { return "ajo:slow:" + string(k) }
 
 // slowTenants reads who has items in the slow queue. For the sweep.
 func (w *Workers) slowTenants(ctx context.Context, k tasks.Kind) []uuid.UUID {
-	since := time.Now().Add(-slowKept).UnixMilli()
+	since := w.Clock.Now().Add(-slowKept).UnixMilli()
 	_ = w.Redis.ZRemRangeByScore(ctx, slowKey(k), "-inf", strconv.FormatInt(since, 10)).Err()
 	names, _ := w.Redis.ZRange(ctx, slowKey(k), 0, -1).Result()
 	var tenants []uuid.UUID

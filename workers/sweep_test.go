@@ -151,7 +151,7 @@ func TestSweepTakesTenantsInTurn(t *testing.T) {
 
 	c.Advance(time.Minute)
 	b.opts.Enqueuer.Slow(tasks.Ingest, []work.Item{{Kind: work.Ingest, ID: uuid.New(), TenantID: noisy}})
-	require.NoError(t, b.redis.Do(b.ctx, "ZADD", slowKey(tasks.Ingest), time.Now().UnixMilli(), noisy.String()).Err())
+	require.NoError(t, b.redis.Do(b.ctx, "ZADD", slowKey(tasks.Ingest), c.Now().UnixMilli(), noisy.String()).Err())
 	testenv.Eventually(t, 20*time.Second, "the task to be older than what is overdue", func() bool {
 		before, _ := s.overdue(tasks.SlowQueue(tasks.Ingest))
 		return before.Before(c.Now().Add(-s.SweepEvery/2 - time.Second))

@@ -249,7 +249,7 @@ func TestItemsOfATaskAreEnqueuedAloneAgain(t *testing.T) {
 			return retry.At(at, errors.New("later"))
 		}
 		return errors.New("unexpected")
-	}), w.Log), false)
+	}), w.Clock, w.Log), false)
 	require.NoError(t, h.ProcessTask(b.ctx, asynq.NewTask(string(tasks.Confirm), payload)))
 	b.opts.Enqueuer.Flush()
 	scheduled, err := asynq.NewInspectorFromRedisClient(b.redis).ListScheduledTasks(string(tasks.Confirm))
