@@ -125,7 +125,7 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 		}
 		notify := map[uuid.UUID]ledger.Status{}
 		if v.Status == ledger.NeedsReview {
-			if err := s.giveUp(ctx, tx, now, v); err != nil {
+			if err := s.reverseLocked(ctx, tx, now, v); err != nil {
 				return err
 			}
 			notify[eventID] = ledger.Reversed
@@ -159,8 +159,8 @@ func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction,
 	return out, err
 }
 
-// giveUp reverses the credit of a payment under review, whose event is locked.
-func (s *Service) giveUp(ctx context.Context, tx pg.Tx, now time.Time, v Review) error {
+// reverseLocked reverses the credit of a payment under review, whose event is locked.
+func (s *Service) reverseLocked(ctx context.Context, tx pg.Tx, now time.Time, v Review) error {
 	if _, err := moveOne(ctx, tx, now, ledger.Move{TransactionGroupID: v.EventID, Event: ledger.EventReverse}); err != nil {
 		return err
 	}

@@ -196,7 +196,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).MailApprovers Collect",
 	},
 	"one commit, and nothing follows: the item of work is gone with it, or comes again": {
-		"(*ajo/internal/webhook.Service).giveUp InTx",
+		"(*ajo/internal/webhook.Service).endRemoved InTx",
 	},
 	"one commit, and nothing follows: one who has heard no answer asks again, and the receiver knows the event": {
 		"(*ajo/internal/webhook.Service).Resend InTx",

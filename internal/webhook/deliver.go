@@ -86,7 +86,7 @@ func (s *Service) attempt(ctx context.Context, w *dueDelivery) error {
 		return retry.At(w.DueAt, errEarly)
 	}
 	if w.removed {
-		return s.giveUp(ctx, w)
+		return s.endRemoved(ctx, w)
 	}
 	if w.pausedAt != nil {
 		metrics.Deferred(putOffAs[errPaused])
@@ -143,8 +143,8 @@ func (s *Service) putOff(ctx context.Context, w *dueDelivery, to time.Time, why 
 	return retry.At(to, why)
 }
 
-// giveUp ends a delivery whose endpoint was removed, as a dead letter that says so.
-func (s *Service) giveUp(ctx context.Context, w *dueDelivery) error {
+// endRemoved ends a delivery whose endpoint was removed, as a dead letter that says so.
+func (s *Service) endRemoved(ctx context.Context, w *dueDelivery) error {
 	var held []bool
 	err := pg.InTx(ctx, s.pool, func(tx pg.Tx) (err error) {
 		if held, err = work.Finish(ctx, tx, work.Deliver, []work.Outcome{{Claim: w.Claim}}); err != nil || !held[0] {
