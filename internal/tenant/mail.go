@@ -230,7 +230,7 @@ You get this e-mail at most once a day for each URL.
 }
 
 func policyEmail(to string, by audit.By) mail.Message {
-	return mail.Message{To: to, Subject: "The approval of your payouts was changed", Text: fmt.Sprintf(`Which payouts need the approval of your members was changed.
+	return mail.Message{To: to, Subject: "The approval of your payouts was changed", Text: fmt.Sprintf(`The rules for which payouts need the approval of your members were changed.
 
 %s
 If this was not you, look at the policy, set it back, and set a new password.
@@ -239,7 +239,7 @@ If this was not you, look at the policy, set it back, and set a new password.
 
 // MailExempted tells the tenant's owner that payouts to an account need no approval from now on.
 func (s *Service) MailExempted(t Tenant, accountNumber, bank string, by audit.By) {
-	s.mails.send(mail.Message{To: t.Email, Subject: "Payouts to an account need no approval now", Text: fmt.Sprintf(`Payouts of any sum to account %s at %s leave without approval from now on.
+	s.mails.send(mail.Message{To: t.Email, Subject: "Payouts to an account need no approval now", Text: fmt.Sprintf(`Payouts of any amount to account %s at %s no longer need approval.
 
 %s
 If this was not you, require approval again on the page of beneficiaries, and set a new password.
@@ -317,7 +317,7 @@ func recoveryEmail(to string, left int, from netip.Addr) mail.Message {
 	return mail.Message{To: to, Subject: "A recovery code was used", Text: fmt.Sprintf(`A recovery code of your account was used, from the address %s. Unused codes: %d.
 
 If this was not you, set a new password now: choose "Forgot your password?" on the login page. If you have lost your authenticator, turn
-two-factor authentication off with another recovery code, and set it up again. Where your organisation requires it of you, that is refused:
-ask the service's support to reset it.
+two-factor authentication off with another recovery code, and set it up again. If your organisation requires two-factor authentication of
+you, you cannot turn it off: ask the service's support to reset it.
 `, from, left)}
 }

@@ -60,17 +60,17 @@ export function systemAccount({ account }, query) {
 // whyOpen says why reconciliations still ask about a payment or payout.
 function whyOpen({ Exception: x, Effect }) {
   if (x) return `${x.kind}: ${x.detail ?? ''}`;
-  return /[1-9]/.test(Effect) ? 'No exception, but the wallet has another sum than the books' : 'The bank has it under way';
+  return /[1-9]/.test(Effect) ? 'No exception, but wallet and books differ' : 'The bank has it under way';
 }
 
 export function reconciliations(_, query, session) {
-  const open = listOf('reconcile open', { caption: 'Still asked about', noun: 'item', nouns: 'items', none: 'Nothing is asked about.', columns: [
+  const open = listOf('reconcile open', { caption: 'Open items', noun: 'item', nouns: 'items', none: 'No open items.', columns: [
     { name: 'Reference', head: true, loose: true, value: (i) => `${i.Kind} ${i.Ref}` }, { name: 'Exception', wide: true, value: whyOpen }, { name: 'Effect', number: true, value: (i) => sum(i.Effect) },
     { name: 'Found', value: (i) => time(i.FoundAt) }, { name: 'Next', value: (i) => time(i.NextAt) },
     { name: 'Dismiss', value: (i) => (i.DismissedAt ? 'dismissed' : i.Exception && acts(session, { command: 'reconcile dismiss', label: 'Dismiss', values: { transaction: i.Ref }, text: 'It is not reported again.', done: () => open.reload() })) ?? dim('—') },
   ] });
   const page = listPage({
-    title: 'Reconciliation', lead: 'Our books against the bank’s list.', query, command: 'reconcile list', caption: 'Reports', noun: 'report', nouns: 'reports', none: 'There was none yet.', above: { title: 'Still asked about', of: () => open },
+    title: 'Reconciliation', lead: 'Our books against the bank’s list.', query, command: 'reconcile list', caption: 'Reports', noun: 'report', nouns: 'reports', none: 'There was none yet.', above: { title: 'Open items', of: () => open },
     columns: [
       { name: 'Report', head: true, value: (r) => h('a', { href: to`/reconciliations/${r.ID}` }, r.Kind) }, { name: 'From', value: (r) => time(r.From) }, { name: 'To', value: (r) => time(r.To) }, { name: 'Status', value: (r) => badge(r.Status) },
       { name: 'Posted', number: true, value: (r) => String(r.Stored ?? '—') }, { name: 'Exceptions', number: true, value: (r) => String(r.Exceptions ?? '—') }, { name: 'Error', wide: true, value: (r) => r.LastError || '—' },

@@ -86,7 +86,7 @@ export function transfers(_, query, session) {
       { name: 'differing', label: 'Against the bank', options: [['', 'All'], ['true', 'contradicting']] }, { name: 'tenant', label: 'Tenant (ID or e-mail)' },
     ],
     columns: [
-      { name: 'Payout', head: true, loose: true, value: (t) => h('a', { href: to`/transfers/${t.MerchantTxRef}` }, t.MerchantTxRef) }, { name: 'Made', value: (t) => time(t.CreatedAt) },
+      { name: 'Payout', head: true, loose: true, value: (t) => h('a', { href: to`/transfers/${t.MerchantTxRef}` }, t.MerchantTxRef) }, { name: 'Created', value: (t) => time(t.CreatedAt) },
       { name: 'Status', value: (t) => badge(t.Status) }, { name: 'Amount', number: true, value: (t) => [sum(t.PaidAmount ?? t.Amount), t.PaidAmount && h('div', null, dim('of ', sum(t.Amount)))] }, { name: 'Tenant', value: (t) => t.TenantName },
       { name: 'To', loose: true, value: (t) => `${t.AccountName || '?'}, ${t.AccountNumber || '?'}` }, { name: 'Next step', value: (t) => time(t.NextAttemptAt) }, { name: 'Last error', wide: true, value: (t) => t.LastError || '—' },
     ],
@@ -100,8 +100,8 @@ export function transfer({ ref }, _, session) {
       const act = (command, label, more) => acts(session, { command, label, values: { reference: ref }, done: reload, ...more });
       return [card('Payout', facts([
         ['Status', badge(t.Status)], ['Amount', sum(t.Amount)], ['Sum that left', t.PaidAmount && sum(t.PaidAmount)], ['The bank’s record', t.Difference && [t.DiffersSince ? badge('differs') : 'Resolved', ' ', t.Difference]], ['Next step', t.NextStep], ['Last error', t.LastError], ['Tenant', t.TenantName && h('a', { href: to`/tenants/${t.TenantID}` }, t.TenantName)],
-        ['From', t.AccountRef], ['To', `${t.AccountName || 'name not asked yet'}, ${t.AccountNumber || 'number not known'}, bank ${t.BankCode || 'not known'}`], ['Narration', t.Narration], ['Submissions', String(t.AttemptCount)],
-        ['Questions since', String(t.AskCount)], ['Answered “not known”', String(t.UnknownCount)], ['Submitted', time(t.SubmittedAt)], ['Made', time(t.CreatedAt)], ['Acknowledged', time(t.AcknowledgedAt)], ['Ended by', t.EndedBy], ['Failure reason', t.FailureReason], ['Due', time(t.NextAttemptAt)], ['Reference', code(t.MerchantTxRef)],
+        ['From', t.AccountRef], ['To', `${t.AccountName || 'holder not known'}, ${t.AccountNumber || 'number not known'}, bank ${t.BankCode || 'not known'}`], ['Narration', t.Narration], ['Submissions', String(t.AttemptCount)],
+        ['Questions since', String(t.AskCount)], ['Answered “not known”', String(t.UnknownCount)], ['Submitted', time(t.SubmittedAt)], ['Created', time(t.CreatedAt)], ['Acknowledged', time(t.AcknowledgedAt)], ['Ended by', t.EndedBy], ['Failure reason', t.FailureReason], ['Due', time(t.NextAttemptAt)], ['Reference', code(t.MerchantTxRef)],
       ]), h('div', { class: 'actions' },
         act('transfers poll', 'Ask now', { danger: false, text: 'Its next step is due now.' }),
         act('transfers cancel', 'Cancel payout', { kind: 'danger', text: 'It was never submitted: its money returns to the balance.' }),
@@ -165,7 +165,7 @@ export function holds(_, query, session) {
 
 export function dormant(_, query) {
   return listPage({
-    title: 'Dormant accounts', lead: 'Open accounts without a movement for that long.', query, command: 'accounts dormant', caption: 'Dormant accounts', noun: 'account', nouns: 'accounts', none: 'No account is dormant.',
+    title: 'Dormant accounts', lead: 'Open accounts without transactions for that long.', query, command: 'accounts dormant', caption: 'Dormant accounts', noun: 'account', nouns: 'accounts', none: 'No account is dormant.',
     fields: [{ name: 'months', label: 'Without a movement for', options: [['', 'A year'], ['3', 'Three months'], ['6', 'Six months'], ['24', 'Two years']] }],
     columns: [
       { name: 'Account', head: true, loose: true, value: (a) => (a.Number ? h('a', { href: to`/accounts/${a.Number}` }, a.AccountRef) : a.AccountRef) }, { name: 'Tenant', value: (a) => a.TenantName }, { name: 'Status', value: (a) => badge(a.Status) },

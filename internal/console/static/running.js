@@ -17,7 +17,7 @@ export function deliveries(_, query) {
     title: 'Webhooks', lead: 'Events on their way to tenants. A dead letter has used up its attempts.', query: { status: 'dead_letter', ...query }, command: 'deliveries list', caption: 'Webhooks', noun: 'delivery', nouns: 'deliveries', none: 'None.',
     fields: [choice('status', 'Status', 'pending', 'delivered', 'dead_letter'), { name: 'event', label: 'Event', placeholder: 'payment.received' }, { name: 'tenant', label: 'Tenant (ID or e-mail)' }],
     columns: [
-      { name: 'Event', head: true, value: (d) => h('a', { href: to`/deliveries/${d.ID}` }, d.EventType) }, { name: 'Made', value: (d) => time(d.CreatedAt) }, { name: 'Status', value: standing },
+      { name: 'Event', head: true, value: (d) => h('a', { href: to`/deliveries/${d.ID}` }, d.EventType) }, { name: 'Created', value: (d) => time(d.CreatedAt) }, { name: 'Status', value: standing },
       { name: 'Attempts', number: true, value: (d) => String(d.AttemptCount) }, { name: 'To', loose: true, value: (d) => d.CallbackURL || '—' }, { name: 'Last error', wide: true, value: (d) => d.LastError || '—' },
     ],
   });
@@ -27,7 +27,7 @@ export function delivery({ id }, _, session) {
   return showPage({
     title: 'Webhook', up: { href: '#/deliveries', name: 'Webhooks' }, command: 'deliveries show', query: { delivery: id },
     render: (d, reload) => [
-      card('Delivery', facts([['Event', d.EventType], ['Status', standing(d)], ['To', d.CallbackURL], ['Account', d.AccountRef], ['Attempts', String(d.AttemptCount)], ['Last error', d.LastError], ['Made', time(d.CreatedAt)], ['Delivered', time(d.CallbackURL && d.DeliveredAt)], ['Next', time(d.NextAttemptAt)], ['ID', code(id)]]),
+      card('Delivery', facts([['Event', d.EventType], ['Status', standing(d)], ['To', d.CallbackURL], ['Account', d.AccountRef], ['Attempts', String(d.AttemptCount)], ['Last error', d.LastError], ['Created', time(d.CreatedAt)], ['Delivered', time(d.CallbackURL && d.DeliveredAt)], ['Next', time(d.NextAttemptAt)], ['ID', code(id)]]),
         d.Status === 'dead_letter' && h('div', { class: 'actions' }, acts(session, { command: 'deliveries replay', label: 'Send again', kind: 'main', danger: false, values: { delivery: id }, text: 'It gets a fresh set of attempts.', done: reload }))),
       card('Attempts', d.Attempts?.length ? h('div', { class: 'table' }, table('Attempts', [
         { name: 'Attempt', head: true, value: (a) => String(a.Number) }, { name: 'At', value: (a) => time(a.StartedAt) }, { name: 'Took', number: true, value: (a) => `${a.DurationMs} ms` }, { name: 'Answer', value: (a) => (a.StatusCode ? String(a.StatusCode) : dim('none')) }, { name: 'Error', loose: true, value: (a) => a.Error || '—' }, { name: 'Body', loose: true, value: (a) => a.Body.slice(0, 300) || '—' },

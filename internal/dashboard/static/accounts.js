@@ -56,7 +56,7 @@ function openButton() {
       fields: [
         { name: 'externalRef', label: 'Reference', required: true, maxlength: 255, autocomplete: 'off', hint: 'Your own name for the customer, such as customer-1. Each has one dedicated account.' },
         { name: 'name', label: 'Holder’s name', required: true, maxlength: 200, autocomplete: 'off' },
-        { name: 'bvn', label: 'BVN', inputmode: 'numeric', pattern: '[0-9]{11}', maxlength: 11, autocomplete: 'off', hint: 'Eleven digits. It can be left out.' },
+        { name: 'bvn', label: 'BVN', inputmode: 'numeric', pattern: '[0-9]{11}', maxlength: 11, autocomplete: 'off', hint: 'Eleven digits. Optional.' },
         { name: 'mode', label: 'Type', options: [['dedicated', 'Dedicated: it stays open'], ['onetime', 'One-time: it ends with the expected amount']] },
         { ...sumField, name: 'expectedAmount', label: 'Expected amount', required: false, placeholder: '7,500.50', hint: 'Of a one-time account.' },
       ],
@@ -85,7 +85,7 @@ function allStatements() {
     link();
   } });
   link();
-  return card('Statements of all accounts', h('p', { class: 'dim' }, 'One file with each account that has lines, oldest first.'),
+  return card('Statements of all accounts', h('p', { class: 'dim' }, 'One file with all accounts that have transactions in the period, oldest first.'),
     h('div', { class: 'filters' }, day('from', 'From'), day('to', 'To'), h('div', { class: 'actions' }, links.map(([, a]) => a))));
 }
 
@@ -190,7 +190,7 @@ function statement(path, query) {
   const filter = () => ({ ...query, order: '' }); // a file is oldest first, as its balances are read downwards
   const csv = h('a', { class: 'button', onclick: exported }, 'CSV');
   const pdf = h('a', { class: 'button', onclick: exported }, 'PDF');
-  const xml = h('a', { class: 'button', onclick: exported, title: 'ISO 20022 camt.053, for programs that keep books. It has all lines of the dates.' }, 'camt.053');
+  const xml = h('a', { class: 'button', onclick: exported, title: 'ISO 20022 camt.053, for accounting software, with all lines of the period.' }, 'camt.053');
   const links = () => {
     csv.href = path + '/statement.csv' + queryText(filter());
     pdf.href = path + '/statement.pdf' + queryText(filter());

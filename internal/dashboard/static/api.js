@@ -39,7 +39,7 @@ async function whole(answer) {
   try {
     return JSON.parse(withAmountsAsText(await answer.text()));
   } catch {
-    throw new Refusal(0, 'The answer did not arrive whole. Check your connection and try again.', answer.headers.get('X-Request-ID'));
+    throw new Refusal(0, 'The response was incomplete. Check your connection and try again.', answer.headers.get('X-Request-ID'));
   }
 }
 

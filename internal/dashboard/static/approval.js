@@ -81,14 +81,14 @@ function change(p, shown) {
   return form([
     { name: 'approvals', label: 'Approvals', type: 'number', min: 0, max: 10, required: true, value: String(p.approvals), hint: '0: no payout needs approval.' },
     field('threshold', 'For a payout above (₦)', p.threshold, { placeholder: '500,000' }),
-    field('dayThreshold', 'For payouts of a day above (₦)', p.dayThreshold, { hint: 'All payouts of a day in Lagos count. Empty: no limit of this kind.' }),
+    field('dayThreshold', 'For a day’s payouts above (₦)', p.dayThreshold, { hint: 'All payouts of a day in Lagos count. Leave empty for none.' }),
     { name: 'wait', label: 'New beneficiaries wait (hours)', type: 'number', min: 0, max: 720, required: true, value: String(p.beneficiaryWaitHours), hint: 'How long a beneficiary must have been saved before a payout above the first sum may go to it. 0: such payouts may go to any account.' },
   ], 'Save policy', async (v) => {
     // The whole policy is replaced, so not one that is not on the page. The hook is set by the API, and stays while there is a policy.
     const now = await get('/auth/payout-policy');
     if (['approvals', 'threshold', 'dayThreshold', 'beneficiaryWaitHours'].some((name) => now[name] !== p[name])) {
       shown(now);
-      return announce('Not saved: the policy has changed since this page showed it, and is shown as it is now.');
+      return announce('Not saved: the policy was changed in the meantime. This page now shows the current one.');
     }
     shown(await post('/auth/payout-policy', {
       approvals: Number(v.approvals), threshold: v.threshold ? sum(v.threshold) : null, dayThreshold: v.dayThreshold ? sum(v.dayThreshold) : null, hook: Number(v.approvals) > 0 ? now.hook : null, beneficiaryWaitHours: Number(v.wait),

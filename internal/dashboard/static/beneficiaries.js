@@ -76,7 +76,7 @@ function changes(b, session, reload) {
       const yes = await confirmed({
         title: b.exempt ? `Require approval for ${who} again?` : `Exempt ${who} from approval?`, label: b.exempt ? 'Require approval' : 'Exempt', danger: !b.exempt,
         text: b.exempt ? 'Payouts to this account need approval again where the policy says so.'
-          : `Payouts of any sum to account ${b.accountNumber} leave without approval from now on. Those that already wait for approval keep waiting.`,
+          : `Payouts of any amount to account ${b.accountNumber} will no longer need approval. Those that already wait for approval keep waiting.`,
         act: () => post(path + '/exempt', { exempt: !b.exempt }),
       });
       if (yes) await after(b.exempt ? `Payouts to ${who} need approval again.` : `Payouts to ${who} need no approval now.`);

@@ -66,7 +66,7 @@ function review(c, path, session, reload) {
     const note = c.KYCStatus === 'none' ? 'No NIN has been submitted.' : 'Another NIN can be submitted.';
     if (!session.may('finance')) return h('p', { class: 'dim' }, note);
     return [h('p', { class: 'dim' }, note), form([{
-      name: 'nin', label: 'NIN', required: true, inputmode: 'numeric', pattern: '[0-9]{11}', maxlength: 11, autocomplete: 'off', hint: 'Eleven digits. It is checked at once, kept sealed, and never shown again except for its last four digits.',
+      name: 'nin', label: 'NIN', required: true, inputmode: 'numeric', pattern: '[0-9]{11}', maxlength: 11, autocomplete: 'off', hint: 'Eleven digits. It is checked at once, stored encrypted, and never shown again except for its last four digits.',
     }], 'Submit NIN', async ({ nin }) => {
       const { KYCStatus: outcome } = await post(path + '/kyc', { nin });
       await reload();

@@ -84,7 +84,7 @@ export function delivery({ id }, _, session) {
     retitle(top, d.eventType);
     return [
       card('Result', facts([
-        ['Status', standing(d)], ['To', d.callbackUrl ? code(d.callbackUrl) : 'Nobody: it is in the log of events alone'], ['Account', h('a', { href: to`/accounts/${d.accountId}` }, d.accountRef)],
+        ['Status', standing(d)], ['To', d.callbackUrl ? code(d.callbackUrl) : 'Not sent: event log only'], ['Account', h('a', { href: to`/accounts/${d.accountId}` }, d.accountRef)],
         ['Attempts', grouped(d.attemptCount)], ['Next attempt', d.nextAttemptAt && time(d.nextAttemptAt)], ['Delivered', d.callbackUrl && d.deliveredAt && time(d.deliveredAt)],
         ['Last error', d.status !== 'delivered' && d.lastError ? d.lastError : null], ['Created', time(d.createdAt)], ['Transaction group', d.eventType.startsWith('payment.') ? h('a', { href: to`/payments/${d.transactionGroupId}` }, d.transactionGroupId) : code(d.transactionGroupId)],
       ]), session.may('developer') && h('div', { class: 'actions' }, d.status === 'dead_letter' ? again(path, () => found.reload()) : once(d))),

@@ -62,7 +62,7 @@ function confirm({ secret, url, qrCode }, settle) {
       const { recoveryCodes } = await post('/auth/totp/confirm', { code });
       await showOnce({
         title: 'Your recovery codes', what: 'Recovery codes', done: 'I have stored them', box: snippet(recoveryCodes.join('\n'), 'Recovery codes'),
-        text: 'Each opens a session once when you do not have your authenticator. Store them where your phone is not: they are shown only here.',
+        text: 'Each logs you in once without your authenticator. Store them, but not on your phone: they are shown only here.',
       });
       await settle();
       announce('Two-factor authentication is on. The next login asks for a code.');

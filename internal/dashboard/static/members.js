@@ -85,7 +85,7 @@ function changes(m, session, reload) {
   return h('div', { class: 'actions' },
     small('Change role…', async () => {
       const yes = await asked({
-        title: `Change the role of ${who}?`, text: 'It applies to all open sessions at once, and the member is told by e-mail.', label: 'Change role', fields: [roleField(m.role)],
+        title: `Change the role of ${who}?`, text: 'It applies to all open sessions at once, and the member is notified by e-mail.', label: 'Change role', fields: [roleField(m.role)],
         act: ({ role }) => post(path + '/role', { role }),
       });
       if (yes) await after(`The role of ${who} was changed.`);

@@ -23,7 +23,7 @@ export const paymentColumns = [
   { name: 'Net', number: true, value: (p) => amount(p.amount, p.status) },
 ];
 
-// payments lists them, with what they come to.
+// payments lists them, with their totals.
 export function payments(_, query) {
   const change = (q) => {
     query = q;
@@ -59,7 +59,7 @@ export function payments(_, query) {
 // sumsOf is what all payments that the filters choose come to.
 function sumsOf(s) {
   if (!s?.count) return null;
-  if (!s.exact) return h('p', { class: 'dim' }, `More than ${grouped(s.count)} payments: choose dates to see what they come to.`);
+  if (!s.exact) return h('p', { class: 'dim' }, `More than ${grouped(s.count)} payments: choose dates to see their totals.`);
   const outside = s.byStatus.filter((x) => ['reversed', 'needs_review'].includes(x.status))
     .map((x) => `${plural(x.count, 'payment')} of ${naira(x.grossAmount)} ${x.status === 'reversed' ? 'reversed' : 'under review'}`);
   return h('section', { class: 'card sums', 'aria-label': 'Sums' },
@@ -73,15 +73,15 @@ const steps = {
 };
 const meanings = {
   provisional: 'In the balance. It covers payouts once the bank’s records confirm it.', confirmed: 'In the balance, and confirmed.',
-  reversed: 'Taken out of the balance: the bank’s records do not have it like this, or it was taken back. If it counts after all, or with another sum, it is a payment of its own, with the same bank’s reference.', needs_review: 'Not in the balance until a person has compared it with the bank’s records.',
+  reversed: 'Taken out of the balance: the bank’s records do not confirm it, or it was taken back. If it turns out to be valid, or of another amount, it appears as a separate payment with the same bank reference.', needs_review: 'Not in the balance until a person has compared it with the bank’s records.',
 };
-const recalled = 'In the balance, and held: the bank may have taken it back, and is asked.';
+const recalled = 'In the balance, but on hold: the bank may have taken it back. We are checking.';
 
 // meaning is what a payment's status says of its money, unless something holds it, or it went elsewhere.
 function meaning(p, open) {
   if (!['confirmed', 'provisional'].includes(p.status)) return meanings[p.status];
   const passed = Number(p.passedOn) > 0 && `${naira(p.passedOn)} of it was passed on to other accounts by the split, and is ${open ? 'held there, as far as it is left' : 'not in this balance'}.`;
-  if (open) return passed ? `Held: the bank may have taken it back, and is asked. ${passed}` : recalled;
+  if (open) return passed ? `On hold: the bank may have taken it back. We are checking. ${passed}` : recalled;
   const back = gone(p);
   const held = p.held && `${naira(p.held.amount)} of it is held, and covers no payout${p.held.source === 'refund' ? ': it goes back to its sender, unless it is released' : ''}. ${sentence(p.held.reason)}`;
   const sent = back && `${naira(back)} of ${naira(p.amount)} went back to its sender, or is on its way there.`;
@@ -92,7 +92,7 @@ function meaning(p, open) {
 // alike leads from a reversed payment to all with its reference, one of which may count in its place.
 const alike = (p) => p.status === 'reversed' && p.providerTxnRef && [' ', h('a', { href: '#/payments' + queryText({ search: p.providerTxnRef }) }, 'Payments with this reference'), '.'];
 
-const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one with the same bank’s reference, which was reversed', reversed: 'It was taken back', kept: 'It was not taken back', watched: 'Its money is free again, as the bank’s record has it twice; the bank is asked for two weeks, and it is not refunded meanwhile' };
+const outcomes = { webhook: 'By the bank’s notice', reconciliation: 'Found in the bank’s list', replacement: 'In place of one with the same bank’s reference, which was reversed', reversed: 'It was taken back', kept: 'It was not taken back', watched: 'Its money is available again: the bank’s record has twice said that it was not taken back. We check for two more weeks; until then it cannot be refunded' };
 
 // copyable is an id that is shown and copied whole.
 function copyable(text, what) {

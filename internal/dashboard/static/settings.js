@@ -30,7 +30,7 @@ function apiKey(t, session, reload) {
     let key;
     const done = await confirmed({
       title: t.apiKeySuffix ? 'Rotate the API key?' : 'Create a main key?', label,
-      text: t.apiKeySuffix ? 'The current key stops working immediately. Every program that uses it is refused until it has the new key.' : 'It may do everything, from anywhere.',
+      text: t.apiKeySuffix ? 'The current key stops working immediately. Every program that uses it is refused until it has the new key.' : 'It has every scope and no network restriction.',
       act: async () => { key = (await post('/auth/rotate-key')).apiKey; },
     });
     if (!done) return;

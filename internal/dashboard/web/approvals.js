@@ -28,7 +28,7 @@ for (const [look, options] of Object.entries(looks)) {
     await policy.getByRole('button', { name: 'Save policy' }).click();
     await policy.getByRole('alert').getByText('Threshold or dayThreshold is required with approvals.').waitFor();
     await policy.getByLabel('For a payout above').fill('999.99');
-    await policy.getByLabel('For payouts of a day above').fill('1,000,000');
+    await policy.getByLabel('For a day’s payouts above').fill('1,000,000');
     await policy.getByRole('button', { name: 'Save policy' }).click();
     await policy.getByText('Payouts above ₦999.99, and those that take the day’s payouts above ₦1,000,000.00 need 2 approvals').waitFor();
     await policy.getByText('payouts need 2 approvals, and 1 member may approve.').waitFor();
@@ -44,7 +44,7 @@ for (const [look, options] of Object.entries(looks)) {
     await set({ approvals: 2, threshold: '999.99' }); // by somebody else, and not written over
     await policy.getByLabel('New beneficiaries wait').fill('48');
     await policy.getByRole('button', { name: 'Save policy' }).click();
-    await said(v.page, 'Not saved: the policy has changed since this page showed it, and is shown as it is now.');
+    await said(v.page, 'Not saved: the policy was changed in the meantime. This page now shows the current one.');
     await policy.getByText('Payouts above ₦999.99 need 2 approvals').waitFor();
     assert.equal(await policy.getByText('hours ago').count(), 0);
     await looked(v.page, 'policy', look);

@@ -56,7 +56,7 @@ for (const [look, options] of Object.entries(looks)) {
     const owner = await visitAs(tenant, options);
     await go(owner.page, '/beneficiaries');
     await owner.page.getByRole('button', { name: 'Exempt… Rent of the shop' }).click();
-    await owner.page.getByRole('dialog').getByText('leave without approval from now on').waitFor();
+    await owner.page.getByRole('dialog').getByText('will no longer need approval').waitFor();
     await looked(owner.page, 'beneficiary-exempt', look);
     await owner.page.getByRole('dialog').getByRole('button', { name: 'Exempt' }).click();
     await owner.page.getByRole('row', { name: 'Rent of the shop' }).getByText('Exempt', { exact: true }).waitFor();

@@ -430,7 +430,7 @@ test('of what reconciliations still ask about, only an exception can be dismisse
   await page.route('**/console/api/read/reconcile-open?*', (route) => route.fulfill({ json: { items, pagination: { limit: 50, nextCursor: null, hasMore: false } } }));
   await go(page, '/reconciliations');
   for (const [ref, what, dismissible] of [
-    ['AJO1', 'payout_differs: another sum', 1], ['AJO2', 'No exception, but the wallet has another sum than the books', 0], ['AJO3', 'The bank has it under way', 0],
+    ['AJO1', 'payout_differs: another sum', 1], ['AJO2', 'No exception, but wallet and books differ', 0], ['AJO3', 'The bank has it under way', 0],
   ]) {
     const row = page.getByRole('row', { name: ref });
     await row.getByText(what, { exact: true }).waitFor();

@@ -34,7 +34,7 @@ test('an account says what is held of it: by holds, and for payments that the ba
     assert.equal(await held.locator('tbody tr').count(), 2);
     await accessible(page, 'what is held');
     await go(page, '/payments/' + paid.ID);
-    await page.getByText('In the balance, and held: the bank may have taken it back, and is asked.').waitFor();
+    await page.getByText('In the balance, but on hold: the bank may have taken it back. We are checking.').waitFor();
     assert.equal(await page.getByRole('link', { name: 'Receipt (PDF)' }).count(), 0);
     await go(page, '/accounts/' + account.ID);
   } finally {
@@ -183,7 +183,7 @@ test('what a split passed on of a payment is not said to be in the balance', asy
   try {
     await service.tool('recalls', 'open', paid.TransactionGroupID, '--reason', 'a test', '--yes');
     await page.getByRole('button', { name: 'Refresh' }).click();
-    await page.getByText(`Held: the bank may have taken it back, and is asked. ${passed}held there, as far as it is left.`, { exact: true }).waitFor();
+    await page.getByText(`On hold: the bank may have taken it back. We are checking. ${passed}held there, as far as it is left.`, { exact: true }).waitFor();
   } finally {
     await service.request('POST', service.bank + '/control/faults', { clear: true });
   }

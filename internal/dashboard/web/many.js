@@ -59,7 +59,7 @@ test('20,000 payments: found, sorted, and summed up where they are not too many'
     const { page } = v;
     await go(page, '/payments');
     await page.getByText('At least 10,000 payments', { exact: true }).waitFor();
-    await page.getByText('More than 10,000 payments: choose dates to see what they come to.').waitFor();
+    await page.getByText('More than 10,000 payments: choose dates to see their totals.').waitFor();
     await looked(page, 'many-payments', look);
     if (look === 'phone') {
       await page.getByLabel('Order', { exact: true }).selectOption('Oldest first');
