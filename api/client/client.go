@@ -50,7 +50,7 @@ type Client struct {
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is no http or https URL", o.URL)
+		return nil, fmt.Errorf("%q is not an http or https URL", o.URL)
 	}
 	c := &Client{url: strings.TrimRight(o.URL, "/"), authorize: func(http.Header) {}}
 	if o.Key != "" {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -88,7 +87,7 @@ failed and is not tried again: its row is removed, its reference is free again, 
 func (t *tool) newReleaseHoldCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
-			use: "release <hold>", short: "Release a hold, also one of a limit, which the tenant cannot release",
+			use: "release <hold>", short: "Release a hold, including one of a limit, which the tenant cannot release",
 			long: `Ends a hold on an account's money: one that the tenant has placed, or one for money above a limit of the customer's tier. The
 money is available at once. "ajo customers tier" releases what a higher tier allows.`,
 			example: `  ajo accounts release 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the source of the money is shown"`,
@@ -114,12 +113,12 @@ func (t *tool) newDormantCmd() *cobra.Command {
 	var months int
 	return newListCmd(t, listing[account.Dormant]{
 		command: command{
-			use: "dormant", short: "List accounts without a movement for months", example: "  ajo accounts dormant --months 12",
+			use: "dormant", short: "List accounts without transactions for months", example: "  ajo accounts dormant --months 12",
 			flags: func(cmd *cobra.Command) { cmd.Flags().IntVar(&months, "months", 12, "how long, 1 or more") },
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]account.Dormant, page.Info, error) {
 			if months < 1 {
-				return nil, page.Info{}, errors.New("--months is 1 or more")
+				return nil, page.Info{}, fmt.Errorf("--months must be 1 or more, not %d", months)
 			}
 			return account.ListDormant(ctx, tools.Pool, tools.Now().AddDate(0, -months, 0), r)
 		},

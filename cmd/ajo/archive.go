@@ -236,7 +236,7 @@ nothing.`,
 			begin, err := time.Parse(time.DateOnly, from)
 			end, errTo := time.Parse(time.DateOnly, to)
 			if err != nil || errTo != nil {
-				return plan{}, errors.New("--from and --to must be dates, as 2026-01-30")
+				return plan{}, fmt.Errorf("--from and --to must be days, such as 2026-01-30, not %q and %q", from, to)
 			}
 			return plan{
 				will: fmt.Sprintf("Write the rows of %s from %s to %s to the store of the archive.", args[0], from, to),

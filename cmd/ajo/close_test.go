@@ -108,7 +108,7 @@ func TestDormantAccounts(t *testing.T) {
 	require.Equal(t, "none\n", o.good("accounts", "dormant", "--months", "5"))
 	require.Contains(t, o.good("accounts", "dormant", "--months", "2"), "never")
 	_, _, err := o.run("accounts", "dormant", "--months", "0")
-	require.EqualError(t, err, "--months is 1 or more")
+	require.EqualError(t, err, "--months must be 1 or more, not 0")
 }
 
 // A close that is refused after it has begun says what it has done, as does the next one; the audit

@@ -140,7 +140,7 @@ func planCustomer(will string, do customerChanger) func(context.Context, *app.To
 					return result{}, err
 				}
 				if !changed {
-					return done(changedCustomer{false, c}, "It is so already; nothing was changed."), nil
+					return done(changedCustomer{false, c}, "The customer already has this status or tier; nothing was changed."), nil
 				}
 				return done(changedCustomer{true, c}, "Customer %q: KYC %s, tier %d, %s.", c.Name, c.KYCStatus, c.KYCTier, c.Status), nil
 			},

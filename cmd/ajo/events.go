@@ -81,9 +81,9 @@ func (q *eventQuery) add(cmd *cobra.Command) {
 func (q *eventQuery) filter() (payment.EventFilter, error) {
 	f := payment.EventFilter{Category: payment.Category(q.category), Status: payment.Status(q.status), ProviderTxnRef: q.transaction, Number: q.number, Payer: q.payer, Session: q.session}
 	if q.amount != "" {
-		a, err := money.Parse(q.amount)
+		a, err := parseSum("amount", q.amount)
 		if err != nil {
-			return f, errors.New("--amount must be in naira with at most two decimals, as 5000 or 1250.50")
+			return f, err
 		}
 		f.Amount = &a
 	}

@@ -40,7 +40,7 @@ func parseUntil(s string, now time.Time) (*time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return nil, fmt.Errorf("--until is a time as 2026-01-30T18:00:00Z or a duration as 2h, not %q", s)
+		return nil, fmt.Errorf("--until must be a time, such as 2026-01-30T18:00:00Z, or a duration, such as 2h, not %q", s)
 	}
 	return &at, nil
 }

@@ -61,7 +61,7 @@ func TestFreezeCommands(t *testing.T) {
 		{[]string{"account", uuid.NewString()}, account.ErrNotFound.Error()},
 		{[]string{"tenant", "nobody@shop.example"}, tenant.ErrNotFound.Error()},
 		{[]string{"payouts", "--until", "-2h"}, freeze.ErrUntil.Error()},
-		{[]string{"payouts", "--until", "soon"}, `--until is a time as 2026-01-30T18:00:00Z or a duration as 2h, not "soon"`},
+		{[]string{"payouts", "--until", "soon"}, `--until must be a time, such as 2026-01-30T18:00:00Z, or a duration, such as 2h, not "soon"`},
 	} {
 		_, _, err := o.run(append(append([]string{"freeze"}, c.args...), "--yes", "--reason", "again")...)
 		require.EqualError(t, err, c.want)
@@ -141,7 +141,7 @@ func TestFailuresAfterTheCommit(t *testing.T) {
 		out, note, err := o.run(append(args, "--yes", "--reason", "it is over")...)
 		require.NoError(t, err, args)
 		require.Contains(t, out, said)
-		require.Contains(t, note, "It is done, but payouts that may go on now were not made due: they go on by themselves within half an hour")
+		require.Contains(t, note, "It is done, but the payouts that may continue were not rescheduled: they continue by themselves within half an hour")
 		require.Contains(t, note, "not now")
 	}
 	require.Equal(t, "none\n", o.good("freeze", "list", "--status", "standing"))

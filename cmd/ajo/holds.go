@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -20,7 +20,7 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 	var older time.Duration
 	filter := func(ctx context.Context, tools *app.Tools) (f ledger.HoldFilter, err error) {
 		if older < 0 {
-			return f, errors.New("--older is not below zero")
+			return f, fmt.Errorf("--older must be zero or more, such as 72h, not %s", older)
 		}
 		if older > 0 {
 			f.Before = tools.Now().Add(-older)

@@ -41,7 +41,7 @@ func TestHoldsCommand(t *testing.T) {
 	}
 	require.NotContains(t, table, "2.50")
 	_, _, err := o.run("accounts", "holds", "--older", "-1h")
-	require.EqualError(t, err, "--older is not below zero")
+	require.EqualError(t, err, "--older must be zero or more, such as 72h, not -1h0m0s")
 	_, _, err = o.run("accounts", "holds", "--tenant", "nobody@shop.example")
 	require.ErrorContains(t, err, "tenant not found")
 }

@@ -118,7 +118,7 @@ func parseLimit(name, text string, was *money.Amount) (*money.Amount, error) {
 	}
 	a, err := money.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("--%s is a sum of naira or %q, not %q", name, noLimit, text)
+		return nil, fmt.Errorf("--%s must be a sum of naira, such as 1250.50, or %q, not %q", name, noLimit, text)
 	}
 	return &a, nil
 }

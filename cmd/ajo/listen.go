@@ -40,7 +40,7 @@ session's token in AJO_SESSION and a login link in AJO_LINK instead of on the co
 			o.Login.Link, o.Login.Session = secretFrom(link, "AJO_LINK"), secretFrom(session, "AJO_SESSION")
 			if o.Login.Link.IsZero() && o.Login.Session.IsZero() {
 				if o.Login.Email == "" {
-					return errors.New("say who you are: --email, --link or --session")
+					return errors.New("pass one of --email, --link and --session")
 				}
 				var err error
 				o.Login.Password, err = password(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), os.Getenv)

@@ -214,7 +214,7 @@ func (o *ops) findsEvents(posted, stray uuid.UUID) {
 		}
 		require.Equal(o.T, strings.TrimSpace(want), strings.TrimSpace(got), args)
 	}
-	for want, args := range map[string][]string{"--amount must be in naira": {"--amount", "5,000"}, "--day is a day, such as 2026-10-31": {"--day", "30-01-2026"}} {
+	for want, args := range map[string][]string{`--amount must be a sum of naira, such as 1250.50, not "5,000"`: {"--amount", "5,000"}, `--day must be a day, such as 2026-10-31, not "30-01-2026"`: {"--day", "30-01-2026"}} {
 		_, _, err := o.run(append([]string{"events", "list"}, args...)...)
 		require.ErrorContains(o.T, err, want)
 	}
@@ -451,7 +451,7 @@ func TestCustomersCommands(t *testing.T) {
 	golden(t, `Customer "Ada Obi": KYC approved, tier 3, active.`, o.good("customers", "tier", id, "3", "--yes", "--reason", "passport"))
 	o.lastAudit("customers.tier", "customer:"+id, "passport")
 	golden(t, `Customer "Ada Obi": KYC approved, tier 3, suspended.`, o.good("customers", "suspend", id, "--yes", "--reason", "fraud"))
-	golden(t, `It is so already; nothing was changed.`, o.good("customers", "suspend", id, "--yes", "--reason", "fraud"))
+	golden(t, `The customer already has this status or tier; nothing was changed.`, o.good("customers", "suspend", id, "--yes", "--reason", "fraud"))
 	golden(t, `Customer "Ada Obi": KYC approved, tier 3, active.`, o.good("customers", "activate", id, "--yes", "--reason", "cleared"))
 	golden(t, `Customer "Ada Obi": KYC none, tier 1, active.`, o.good("customers", "tier", id, "1", "--yes", "--reason", "forged papers"))
 	_, _, err = o.run("customers", "reject", id, "--yes", "--reason", "x")
@@ -595,9 +595,9 @@ func TestLoginLinkCommand(t *testing.T) {
 	require.WithinDuration(t, time.Now().Add(10*time.Minute), l.Expires, time.Minute)
 
 	for want, args := range map[string][]string{
-		"--reason: a reason is required":               {email},
-		"tenant not found":                             {"nobody@tenant.example", "--reason", "x"},
-		`--url: "pay.example" is no http or https URL`: {email, "--reason", "x", "--url", "pay.example"},
+		"--reason: a reason is required": {email},
+		"tenant not found":               {"nobody@tenant.example", "--reason", "x"},
+		`--url must be an http or https URL, such as https://pay.example, not "pay.example"`: {email, "--reason", "x", "--url", "pay.example"},
 	} {
 		_, _, err := o.run(append([]string{"tenant", "login-link"}, args...)...)
 		require.ErrorContains(t, err, want)
@@ -660,10 +660,10 @@ func TestTrialBalanceAndStatementCommands(t *testing.T) {
 	require.Regexp(t, `credit +4,975\.00 +confirmed +suspense +provider_float`, o.good("ledger", "statement", "suspense"))
 	require.Equal(t, "none\n", o.good("ledger", "statement", "bank_fees"))
 	for want, args := range map[string][]string{
-		"unknown system account":              {"statement", "customer"},
-		"--from is a day, such as 2026-10-31": {"statement", "suspense", "--from", "yesterday"},
-		"--to is a day, such as 2026-10-31":   {"statement", "suspense", "--to", "2026-13-01"},
-		"--at is a day, such as 2026-10-31":   {"trial-balance", "--at", "now"},
+		"unknown system account":                                    {"statement", "customer"},
+		`--from must be a day, such as 2026-10-31, not "yesterday"`: {"statement", "suspense", "--from", "yesterday"},
+		`--to must be a day, such as 2026-10-31, not "2026-13-01"`:  {"statement", "suspense", "--to", "2026-13-01"},
+		`--at must be a day, such as 2026-10-31, not "now"`:         {"trial-balance", "--at", "now"},
 	} {
 		_, _, err := o.run(append([]string{"ledger"}, args...)...)
 		require.EqualError(t, err, want)
@@ -716,7 +716,7 @@ func TestChargesCommand(t *testing.T) {
 	_, _, err = o.run(book...)
 	require.ErrorContains(t, err, "fee")
 	_, _, err = o.run(append(book, "--fee", "1e3")...)
-	require.EqualError(t, err, `--fee is a sum of naira, not "1e3"`)
+	require.EqualError(t, err, `--fee must be a sum of naira, such as 1250.50, not "1e3"`)
 	out, said, err := o.run(append(book, "--fee", "20.00", "--vat", "1.50", "--stamp-duty", "0.00")...)
 	require.NoError(t, err)
 	golden(t, `Book what the bank took for transfer <ref>, NGN 1250.00, success, of account "customer-1" of tenant "Test tenant": fee NGN 20.00, VAT NGN 1.50, stamp duty NGN 0.00.`, said)

@@ -183,7 +183,7 @@ func nextPrice(set []fee.Price, of fee.Price, starts time.Time) (next time.Time)
 func parseSum(name, text string) (money.Amount, error) {
 	a, err := money.Parse(text)
 	if err != nil {
-		err = fmt.Errorf("--%s is a sum of naira, not %q", name, text)
+		err = fmt.Errorf("--%s must be a sum of naira, such as 1250.50, not %q", name, text)
 	}
 	return a, err
 }

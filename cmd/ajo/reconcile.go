@@ -85,7 +85,7 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	return now, fmt.Errorf("%s is a time as 2026-03-01T09:00:00Z, a day, or how long ago, such as 2h", flag)
+	return now, fmt.Errorf("%s must be a time, such as 2026-03-01T09:00:00Z, a day, or how long ago, such as 2h, not %q", flag, s)
 }
 
 func (t *tool) newRunsCmd() *cobra.Command {
@@ -148,7 +148,7 @@ books.`,
 			case v.Exception != nil:
 				what = string(v.Exception.Kind) + ": " + v.Exception.Detail
 			case v.Effect.Sign() != 0: // under way in the books, or known to a person
-				what = "no exception, but the wallet has another sum than the books"
+				what = "no exception, but wallet and books differ"
 			}
 			return []field{
 				{"KIND", v.Kind},

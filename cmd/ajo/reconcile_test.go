@@ -252,7 +252,7 @@ func TestReconcileCommand(t *testing.T) {
 		e.Exec(`INSERT INTO reconcile_items (id, kind, ref, effect, since, found_at, due_at) VALUES ($1, 'payout', $2, $3, $4, $4, $4)`, uuid.Must(uuid.NewV7()), ref, effect, at)
 	}
 	out, _, _ = toolRun(t, env, "reconcile", "open")
-	require.Regexp(t, `AJO-ended .* 200.00 .* no exception, but the wallet has another sum than the books`, out)
+	require.Regexp(t, `AJO-ended .* 200.00 .* no exception, but wallet and books differ`, out)
 	require.Regexp(t, `AJO-waits .* 0.00 .* the bank has it under way`, out)
 	e.Exec(`DELETE FROM reconcile_items WHERE ref LIKE 'AJO-%'`)
 	out, _, _ = toolRun(t, env, "audit", "list")
@@ -337,7 +337,7 @@ func TestAdoptCommand(t *testing.T) {
 	require.NoError(t, err)
 	_, stderr, code := toolRun(t, c.env, "transfers", "adopt", "SOMEBODYS-1", "GIVEN-BACK-1", ours, "--reason", "restored", "--yes")
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "1 payouts were booked, and not:")
+	require.Contains(t, stderr, "1 payouts were booked. Not booked:")
 	require.Contains(t, stderr, "SOMEBODYS-1: "+transfer.ErrNoAccount.Error())
 	require.Contains(t, stderr, "GIVEN-BACK-1: "+transfer.ErrNotPaid.Error())
 	require.Equal(t, ours, testenv.Value[string](c.Env, `SELECT merchant_tx_ref FROM transfers`))

@@ -90,6 +90,6 @@ func TestAdoptSaysWhatWaitsForASweep(t *testing.T) {
 	}
 	require.NotContains(t, adopt().Error(), errNotEnqueued.Error(), "nothing was booked")
 	err = adopt("BY-HAND-7")
-	require.ErrorContains(t, err, "1 payouts were booked, and not:\nBY-HAND-8: ")
+	require.ErrorContains(t, err, "1 payouts were booked. Not booked:\nBY-HAND-8: ")
 	require.ErrorContains(t, err, errNotEnqueued.Error())
 }

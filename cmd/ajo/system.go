@@ -124,7 +124,7 @@ func parseDay(flag, s string) (time.Time, error) {
 	}
 	at, err := clock.ParseDay(s)
 	if err != nil {
-		err = fmt.Errorf("--%s is a day, such as 2026-10-31", flag)
+		err = fmt.Errorf("--%s must be a day, such as 2026-10-31, not %q", flag, s)
 	}
 	return at, err
 }

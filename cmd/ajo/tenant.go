@@ -277,7 +277,7 @@ the fee is corrected to the bank's own record. The platform bears what the accou
 	})
 }
 
-var errBearer = errors.New("say who bears it: --by platform or --by tenant")
+var errBearer = errors.New("--by must be platform or tenant")
 
 // sessionsEnded is the result of end-sessions as JSON.
 type sessionsEnded struct {
@@ -323,8 +323,8 @@ type rotated struct {
 func (t *tool) newRotateSecretCmd() *cobra.Command {
 	return t.tenantChange(command{
 		use: "rotate-secret <id or e-mail>", short: "Give a tenant a new webhook signing secret",
-		long: `Gives a tenant a new webhook signing secret. The previous one signs beside it for 24 hours. The secret is not printed:
-the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTION_KEYS.`,
+		long: `Gives a tenant a new webhook signing secret. For 24 hours, deliveries are signed with the previous one too. The
+secret is not printed: the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTION_KEYS.`,
 		example: `  ajo tenant rotate-secret ops@shop.example --reason "the tenant's secret has leaked"`,
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		if err := tools.CanSeal(); err != nil {
@@ -339,7 +339,7 @@ the tenant reads it with POST /auth/webhook-secret. Needs AJO_ENCRYPTION_KEYS.`,
 				}
 				secret := "its first signing secret."
 				if until != nil {
-					secret = "a new signing secret; the previous one signs beside it until " + stamp(until) + "."
+					secret = "a new signing secret; deliveries are signed with the previous one too until " + stamp(until) + "."
 				}
 				return done(rotated{r.ID, until}, "Tenant %q (%s) has %s The tenant reads it with POST /auth/webhook-secret.", r.Name, r.Email, secret), nil
 			},
@@ -353,10 +353,10 @@ func rotationEffect(r tenant.Record, now time.Time) string {
 	case !r.WebhookSecret:
 		return "It has none yet; its deliveries are signed from now on."
 	case r.WebhookSecretPreviousUntil != nil && r.WebhookSecretPreviousUntil.After(now):
-		return "The present one signs beside it for 24 hours; the one before that, which was to sign until " +
+		return "For 24 hours, deliveries are signed with the present one too; the one before that, which was to sign until " +
 			stamp(r.WebhookSecretPreviousUntil) + ", stops now."
 	}
-	return "The present one signs beside it for 24 hours."
+	return "For 24 hours, deliveries are signed with the present one too."
 }
 
 // link is a login link as JSON.
@@ -382,7 +382,7 @@ only to the tenant. It is printed, and stored nowhere.`,
 		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
 			at := cmp.Or(base, "http://"+cmp.Or(t.getenv("AJO_HTTP_ADDR"), "127.0.0.1:8080"))
 			if u, err := url.Parse(at); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-				return plan{}, fmt.Errorf("--url: %q is no http or https URL", at)
+				return plan{}, fmt.Errorf("--url must be an http or https URL, such as https://pay.example, not %q", at)
 			}
 			r, err := tools.Tenants.Find(ctx, args[0])
 			return plan{do: func(by audit.By) (result, error) {

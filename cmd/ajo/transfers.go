@@ -242,7 +242,7 @@ func ended(r transfer.Resolved, d transfer.Detail) result {
 	return done(r, "The transfer is %s; the balance of account %q is NGN %s. What the bank said of it: %s.", r.Status, d.AccountRef, r.Balance, r.BankSays)
 }
 
-var errPaidOrNot = errors.New("say what the bank has done: either --paid or --not-paid")
+var errPaidOrNot = errors.New("pass either --paid or --not-paid: what the bank has done")
 
 func (t *tool) newResolveCmd() *cobra.Command {
 	var paid, notPaid bool
@@ -255,7 +255,7 @@ func (t *tool) newResolveCmd() *cobra.Command {
 which may bring the balance below zero. With --amount, if another amount has left, that amount is debited instead.
 --not-paid: the money has not left, or is back. A transfer under way becomes failed, one that is success becomes refunded, and the
 money is in the balance again.
-If the books already say so, the difference in the bank's record is marked as resolved.
+If the books already have this outcome, the difference in the bank's record is marked as resolved.
 
 What the bank's own record states for certain cannot be overridden: the bank is asked first, where AJO_PROVIDER_URL, _ACCOUNT_ID,
 _CLIENT_ID and _CLIENT_SECRET are set.`,
@@ -394,7 +394,7 @@ func adopt(ctx context.Context, tools *app.Tools, refs []string, account uuid.UU
 		if len(adopted) > 0 && !tools.Enqueued() {
 			left = append(left, errNotEnqueued)
 		}
-		return result{}, fmt.Errorf("%d payouts were booked, and not:\n%w", len(adopted), errors.Join(left...))
+		return result{}, fmt.Errorf("%d payouts were booked. Not booked:\n%w", len(adopted), errors.Join(left...))
 	}
 	return done(adopted, "%d payouts were booked, %d were booked already; the workers ask the bank how they end.", len(adopted), len(refs)-len(adopted)), nil
 }

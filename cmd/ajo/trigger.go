@@ -71,7 +71,7 @@ only account; if there are several, name one: they may belong to other tenants.`
 func (t trigger) pay(ctx context.Context, out io.Writer) error {
 	amount, err := money.Parse(t.amount)
 	if err != nil || !amount.IsPositive() {
-		return errors.New("--amount must be above zero, in naira with at most two decimals, as 5000 or 1250.50")
+		return fmt.Errorf("--amount must be a sum of naira above zero, such as 1250.50, not %q", t.amount)
 	}
 	bank := fakebank.Remote{URL: t.bank}
 	to, err := t.payee(ctx, bank)
@@ -106,7 +106,7 @@ func (t trigger) payee(ctx context.Context, bank fakebank.Remote) (payee, error)
 		return payee{number: t.nuban}, nil
 	case strings.HasPrefix(t.key, string(secret.TestKey)):
 		// its accounts are at another bank, where these numbers may be others'
-		return payee{}, errors.New("the key in AJO_API_KEY is of test mode, whose accounts are not at this bank: call POST /v1/test/payments with it")
+		return payee{}, errors.New("AJO_API_KEY is a test-mode key: test-mode accounts do not exist at this bank; call POST /v1/test/payments with it")
 	case t.key != "":
 		return t.own(ctx)
 	case t.account != "":

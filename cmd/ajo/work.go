@@ -228,7 +228,7 @@ expired before its deadline.`,
 					for _, m := range items {
 						kinds = append(kinds, string(m.Kind))
 					}
-					return done(items, "The work %s on %s is due, and a worker does it.", strings.Join(kinds, " and "), id), nil
+					return done(items, "The work %s on %s is due now; a worker will do it.", strings.Join(kinds, " and "), id), nil
 				},
 			}, nil
 		}),

@@ -146,7 +146,7 @@ func TestWorkRetry(t *testing.T) {
 	out, said, err := o.run(retry...)
 	require.NoError(t, err)
 	golden(t, `Make the work ingest on <id> due now (due at <time>, failed 3 times in a row: could not extend file): the event is posted to the ledger.`, said)
-	golden(t, `The work ingest on <id> is due, and a worker does it.`, out)
+	golden(t, `The work ingest on <id> is due now; a worker will do it.`, out)
 	o.lastAudit("work.retry", "work:"+id.String(), "the disk is not full")
 	shown := decode[[]app.WorkDetail](o, "work", "show", id.String())[0]
 	require.Equal(t, []any{0, "", true}, []any{shown.Attempts, shown.LastError, shown.DueAt.Before(time.Now())})

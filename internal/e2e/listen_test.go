@@ -101,8 +101,8 @@ func TestListenLogsIn(t *testing.T) {
 		"ajo: the API answered 401: invalid credentials":     {map[string]string{"AJO_PASSWORD": "a wrong one"}, []string{"--email", c.email}},
 		"ajo: the API answered 401: unauthorized":            {nil, []string{"--session", "nonsense"}},
 		"ajo: --events: \"payments\" is none of":             {map[string]string{"AJO_PASSWORD": c.password}, []string{"--email", c.email, "--events", "payments"}},
-		"ajo: --forward-to: \"localhost:3000\" is":           {map[string]string{"AJO_PASSWORD": c.password}, []string{"--email", c.email, "--forward-to", "localhost:3000"}},
-		"ajo: say who you are":                               {nil, nil},
+		"ajo: --forward-to must be an http or https URL":     {map[string]string{"AJO_PASSWORD": c.password}, []string{"--email", c.email, "--forward-to", "localhost:3000"}},
+		"ajo: pass one of --email, --link and --session":     {nil, nil},
 		"ajo: there is no terminal to ask for":               {nil, []string{"--email", c.email}},
 	} {
 		got := runToEnd(t, w.dir, run.env, append([]string{"listen", "--api", w.apiURL}, run.args...)...)

@@ -21,11 +21,11 @@ const Lead = time.Minute
 
 // Refusals of prices.
 var (
-	ErrOn     = errs.New(errs.Invalid, "a price must be on payment, payout or vat")
-	ErrFrom   = errs.New(errs.Invalid, "a price starts in a minute or later, and not when another starts")
+	ErrOn     = errs.New(errs.Invalid, "--on must be payment, payout or vat")
+	ErrFrom   = errs.New(errs.Invalid, "a price must start at least a minute from now, and not at the same time as another")
 	errPrice  = errs.New(errs.Invalid, "flat, minimum and cap must not be below zero")
 	ErrCap    = errs.New(errs.Invalid, "cap must not be below minimum")
-	ErrListed = errs.New(errs.Invalid, "--as-listed is for a tenant's payments or payouts, without a price of its own")
+	ErrListed = errs.New(errs.Invalid, "--as-listed needs --tenant, is for payments or payouts, and takes no price")
 	ErrOnlyOf = errs.New(errs.Invalid, "VAT is a percentage for all tenants, and nothing else")
 )
 

@@ -42,11 +42,11 @@ const (
 var (
 	// ErrOpen says that a freeze stands, but that the transactions from before it were not seen to
 	// end.
-	ErrOpen = errs.New(errs.Conflict, "it stands, but the transactions that were open before it were not seen to end: payouts that they are submitting may still leave")
+	ErrOpen = errs.New(errs.Conflict, "it is in force, but transactions that were open before it may not have ended: payouts that they are submitting may still leave")
 	// ErrAccepting says the same of a change of what payouts are accepted by.
 	ErrAccepting = errs.New(errs.Conflict, "the change stands, but a transaction that was open before it has not ended: payouts in it may still be accepted as before")
 	// ErrNotResumed says that what stopped payouts has ended, but that these were not made due.
-	ErrNotResumed = errs.New(errs.Conflict, "it is done, but payouts that may go on now were not made due: they go on by themselves within half an hour")
+	ErrNotResumed = errs.New(errs.Conflict, "it is done, but the payouts that may continue were not rescheduled: they continue by themselves within half an hour")
 )
 
 // writersSQL names the transactions that have written transfers, or are about to, and not ended. A

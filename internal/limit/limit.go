@@ -28,7 +28,7 @@ import (
 
 // Refusals of limits.
 var (
-	ErrStarts   = errs.New(errs.Invalid, "limits start now or later, and not when others start")
+	ErrStarts   = errs.New(errs.Invalid, "limits must not start in the past, nor at the same time as others")
 	ErrTier     = errs.New(errs.Invalid, "tier must be 1, 2 or 3")
 	ErrNegative = errs.New(errs.Invalid, "a limit must not be below zero")
 )

@@ -127,7 +127,7 @@ func open(o Options) (*listener, error) {
 	}
 	if o.ForwardTo != "" {
 		if u, err := url.Parse(o.ForwardTo); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("--forward-to: %q is no http or https URL", o.ForwardTo)
+			return nil, fmt.Errorf("--forward-to must be an http or https URL, such as http://localhost:3000/webhooks, not %q", o.ForwardTo)
 		}
 	}
 	return l, nil
