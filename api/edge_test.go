@@ -188,7 +188,7 @@ func TestReferencesInPaths(t *testing.T) {
 	}
 	w.do("GET", "/v1/accounts/a", "", m.withKey()...).refused(404, "account not found")
 	for _, ref := range []string{".", ".."} { // which clients remove from a path, also where they are escaped
-		w.do("POST", "/v1/accounts", fmt.Sprintf(`{"externalRef":%q,"name":"Ada Obi"}`, ref), m.withKey()...).refused(400, "externalRef must not be . or ..: no path can name it")
+		w.do("POST", "/v1/accounts", fmt.Sprintf(`{"externalRef":%q,"name":"Ada Obi"}`, ref), m.withKey()...).refused(400, "externalRef must not be . or ..: it cannot be used in a URL")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // errListenLive refuses to hand live events to whoever asks for those of test mode.
-var errListenLive = errs.New(errs.Invalid, "listening has live events only: in test mode set a webhook URL")
+var errListenLive = errs.New(errs.Invalid, "only live events can be listened to: in test mode set a webhook URL")
 
 // Limits of listening. A waiting call holds a connection, and polls the database.
 const (

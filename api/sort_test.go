@@ -135,7 +135,7 @@ func TestLongListsAreNotSortedByAmount(t *testing.T) {
 	busy := w.Account(m.id, "busy")
 	w.fillLists(m.id, busy, page.CountLimit+1)
 	for _, path := range []string{"/auth/payments?sort=amount", "/v1/payments?sort=amount&accountRef=busy", "/auth/accounts?sort=name", "/auth/accounts?sort=balance&order=asc", "/v1/transfers?sort=amount"} {
-		w.do("GET", path, "", m.withBoth(path)...).refused(422, "more than 10000 rows match: narrow the list to sort it so")
+		w.do("GET", path, "", m.withBoth(path)...).refused(422, "more than 10000 rows match: narrow the list to sort by this")
 	}
 	require.Len(t, w.read(m.withSession(), "/auth/payments?order=asc").list("payments"), page.DefaultList)
 	require.Len(t, w.read(m.withSession(), "/auth/transfers?order=asc&search=nothing").list("transfers"), 0)

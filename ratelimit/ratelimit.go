@@ -123,7 +123,7 @@ func New(o Options) (*Limiter, error) {
 	l.client = own(o.Client)
 	if err := l.connect(); err != nil {
 		metrics.LimitsAreLocal(true)
-		l.log.Warn("rate limits are kept in this process: redis does not count", "error", err)
+		l.log.Warn("redis cannot count requests: rate limits are counted in this process", "error", err)
 		l.lost <- struct{}{}
 	}
 	l.done.Go(func() { l.reconnect(ctx) })
@@ -264,7 +264,7 @@ func (l *Limiter) connect() error {
 func (l *Limiter) lose(store *limiter.Store, cause error) {
 	if l.shared.CompareAndSwap(store, nil) {
 		metrics.LimitsAreLocal(true)
-		l.log.Warn("rate limits are kept in this process: redis does not count", "error", cause)
+		l.log.Warn("redis cannot count requests: rate limits are counted in this process", "error", cause)
 		l.lost <- struct{}{}
 	}
 }

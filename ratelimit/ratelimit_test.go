@@ -199,7 +199,7 @@ func TestRedisAwayAtStart(t *testing.T) {
 	l, err := New(Options{Client: client, PerTenant: "5-H", Open: "3-H", Log: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	require.Contains(t, log.String(), "kept in this process")
+	require.Contains(t, log.String(), "counted in this process")
 	key := sha256.Sum256([]byte("k"))
 	a := asks(l)
 	require.Equal(t, 5, allowed(100, func() Result { return countKey(context.Background(), l, key) }))
@@ -226,7 +226,7 @@ func TestRedisThatTakesNoWrites(t *testing.T) {
 			require.NoError(t, client.ConfigSet(ctx, bad[0], "0").Err())
 			testenv.Eventually(t, time.Minute, "the limits to be shared", func() bool { return l.shared.Load() != nil })
 			require.NoError(t, l.Close())
-			require.Equal(t, 1, strings.Count(said.String(), "kept in this process"), said.String())
+			require.Equal(t, 1, strings.Count(said.String(), "counted in this process"), said.String())
 		})
 	}
 }

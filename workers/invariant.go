@@ -38,7 +38,7 @@ func (w *Workers) checkOnce(ctx context.Context, c *invariant.Checker) {
 	}
 	s.Publish(now)
 	for _, f := range s.Findings[:min(len(s.Findings), checkShown)] {
-		w.Log.Error("the books do not hold: run ajo ledger verify", slog.String("alert", "invariant"), slog.String("check", f.Check),
+		w.Log.Error("the books are inconsistent: run ajo ledger verify", slog.String("alert", "invariant"), slog.String("check", f.Check),
 			slog.String("subject", f.Subject), slog.String("detail", f.Detail), slog.Int("findings", len(s.Findings)))
 	}
 }

@@ -69,7 +69,7 @@ func (s *Service) validate(in *NewAccount, now time.Time) error {
 	case hasControl(in.ExternalRef) || strings.Contains(in.ExternalRef, "/"):
 		return errs.New(errs.Invalid, "externalRef must not contain a slash or control characters")
 	case in.ExternalRef == "." || in.ExternalRef == "..": // clients remove such segments from a path
-		return errs.New(errs.Invalid, "externalRef must not be . or ..: no path can name it")
+		return errs.New(errs.Invalid, "externalRef must not be . or ..: it cannot be used in a URL")
 	case nameErr != nil:
 		return nameErr
 	case in.BVN.Reveal() != "" && !bvnForm.MatchString(in.BVN.Reveal()):

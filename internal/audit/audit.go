@@ -28,7 +28,7 @@ const maxReason = 500 // characters
 
 // Refusals of an entry.
 var (
-	ErrActor  = errs.New(errs.Invalid, "whoever does this must be known")
+	ErrActor  = errs.New(errs.Invalid, "the actor must be a name without control characters")
 	ErrReason = errs.New(errs.Invalid, "a reason is required: one line of at most 500 characters")
 )
 

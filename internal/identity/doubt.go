@@ -36,6 +36,6 @@ func (d *Doubting) CheckNIN(ctx context.Context, nin, name string) (Result, erro
 	if d.Observe != nil {
 		d.Observe("nin")
 	}
-	d.Log.ErrorContext(ctx, "the identity service finds nobody: not believed", slog.String("alert", "not_found_doubted"), slog.String("kind", "nin"))
+	d.Log.ErrorContext(ctx, "the identity service finds none of many numbers in a row: ignored", slog.String("alert", "not_found_doubted"), slog.String("kind", "nin"))
 	return 0, fmt.Errorf("identity: %d numbers in a row are nobody's: %w", manyNoSuch, ErrUnavailable)
 }

@@ -28,7 +28,7 @@ const (
 
 // ErrSort refuses to order a long list by a value that no index has. Such an index would be written
 // with every payment.
-var ErrSort = errs.New(errs.Unprocessable, fmt.Sprintf("more than %d rows match: narrow the list to sort it so", CountLimit))
+var ErrSort = errs.New(errs.Unprocessable, fmt.Sprintf("more than %d rows match: narrow the list to sort by this", CountLimit))
 
 // mark is the part of a cursor that tells orders apart.
 func (s Sort) mark() byte {

@@ -14,11 +14,11 @@ func (s *Service) alert(ctx context.Context, findings []*finding, moved []ledger
 	i := 0
 	for _, f := range findings {
 		if f.watched {
-			s.Log.WarnContext(ctx, "the bank's record says that it has not taken the payment back: the sum covers settlements again, and the bank is still asked",
+			s.Log.WarnContext(ctx, "recall watched: the bank's record shows the payment as kept; its amount is available again, and the bank is still asked",
 				slog.String("alert", "recall_watched"), slog.String("event", f.ID.String()))
 		}
 		if f.again {
-			s.Log.WarnContext(ctx, "the bank's record no longer says that it has not taken the payment back: the sum covers no settlement until it is clear",
+			s.Log.WarnContext(ctx, "recall reopened: the bank's record no longer shows the payment as kept; its amount is held until the record is clear",
 				slog.String("alert", "recall_held_again"), slog.String("event", f.ID.String()), slog.String("why", f.Why))
 		}
 		if f.event == "" {

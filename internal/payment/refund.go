@@ -17,7 +17,7 @@ import (
 var ErrRefunding = errs.New(errs.Unprocessable, "the payment was paid back to its sender, or is on its way")
 
 // ErrTakenBack refuses to refund a payment that the bank says it has taken back.
-var ErrTakenBack = errs.New(errs.Unprocessable, "the bank's event says that it took the payment back, and its record may lag: ask the bank; assigned, it is recalled")
+var ErrTakenBack = errs.New(errs.Unprocessable, "the bank's event says that it took the payment back, and its record may lag: ask the bank first; if you assign the payment, a recall is opened")
 
 // Returnable is a misdirected payment that can be refunded.
 type Returnable struct {

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrNoSender refuses a record of the bank that does not name the payer's account.
-var ErrNoSender = errs.New(errs.Unprocessable, "the bank's record does not say from which account the payment came: it cannot be refunded, but settled to any account")
+var ErrNoSender = errs.New(errs.Unprocessable, "the bank's record does not say from which account the payment came: it cannot be refunded; the tenant can settle it to any account instead")
 
 // Sender asks the bank for its record of a payment, and returns the payer that it names. For
 // operators. [ErrEventNotFound], [ErrNoTxnRef], [ErrNotAtBank], [ErrNoSender], [provider.ErrNotSet]

@@ -115,7 +115,7 @@ func (s *Service) spool(ctx context.Context, e *inbound, in InboundRequest, why 
 		return Receipt{}, errors.Join(ErrNotStored, why, err)
 	}
 	metrics.EventSpooled.Inc()
-	s.Log.WarnContext(ctx, "postgres is away; an event went to the spool", slog.String("alert", "spooling"), slog.Any("err", why))
+	s.Log.WarnContext(ctx, "postgres is unavailable; an event went to the spool", slog.String("alert", "spooling"), slog.Any("err", why))
 	return Receipt{Spooled: true}, nil
 }
 

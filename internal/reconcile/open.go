@@ -17,8 +17,8 @@ import (
 // Refusals of a dismissal.
 var (
 	ErrNotOpen  = errs.New(errs.NotFound, "no open exception of a reconciliation has this reference")
-	ErrNoReport = errs.New(errs.Unprocessable, "it is only waited for: there is no exception to dismiss")
-	ErrOther    = errs.New(errs.Conflict, "the exception is another one by now: look at it again")
+	ErrNoReport = errs.New(errs.Unprocessable, "there is no exception to dismiss: runs only ask about it until bank and books agree")
+	ErrOther    = errs.New(errs.Conflict, "the exception has changed: review it again")
 )
 
 // OpenItem is something that reconciliations have found, and that each run asks about until bank

@@ -64,7 +64,7 @@ func (r *comparison) outrun(ctx context.Context) error {
 	tag, err := r.pool.Exec(ctx, `UPDATE reconciliations SET kind = 'manual' WHERE kind = $1 AND status = 'finished' AND window_to > $2`,
 		r.report.Kind, r.report.StartedAt.Add(clockAhead))
 	if n := tag.RowsAffected(); err == nil && n > 0 {
-		r.log.ErrorContext(ctx, "the database's clock was ahead: reconciliations of a time that is yet to come do not count", slog.String("alert", "clock"), slog.Int64("runs", n))
+		r.log.ErrorContext(ctx, "the database's clock was ahead: reconciliations dated in the future are ignored", slog.String("alert", "clock"), slog.Int64("runs", n))
 	}
 	return err
 }

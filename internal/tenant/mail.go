@@ -69,7 +69,7 @@ func (q *mailQueue) work(queue <-chan job) {
 		q.taken(j.address)
 		ctx, cancel := context.WithTimeout(context.Background(), mailTimeout)
 		if err := j.do(ctx); err != nil {
-			q.log.Error("not done", "what", j.what, "error", err)
+			q.log.Error("a background job failed", "what", j.what, "error", err)
 		}
 		cancel()
 	}
@@ -106,17 +106,17 @@ func (q *mailQueue) later(address, what string, do func(context.Context) error) 
 	defer q.mu.Unlock()
 	switch {
 	case q.closed:
-		q.log.Error("not done: shutting down", "what", what)
+		q.log.Error("a background job was dropped: shutting down", "what", what)
 		return
 	case q.waiting[address] >= mailShare:
-		q.log.Error("not done: too much waits for this address", "what", what)
+		q.log.Error("a background job was dropped: too many wait for this address", "what", what)
 		return
 	}
 	select {
 	case q.of(address) <- job{address, what, do}:
 		q.waiting[address]++
 	default:
-		q.log.Error("not done: the queue is full", "what", what)
+		q.log.Error("a background job was dropped: the queue is full", "what", what)
 	}
 }
 

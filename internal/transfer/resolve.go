@@ -26,7 +26,7 @@ var (
 	ErrLeased       = errs.New(errs.Conflict, "a worker is working on the transfer: try again in a moment")
 	ErrMovedOn      = errs.New(errs.Conflict, "the transfer has moved on while the bank was asked: look at it again")
 	ErrBankSays     = errs.New(errs.Unprocessable, "the bank's own record says the opposite: poll the transfer, and its step books what the record says")
-	ErrAgrees       = errs.New(errs.Unprocessable, "the books already say so, and the bank's record says nothing else")
+	ErrAgrees       = errs.New(errs.Unprocessable, "nothing to change: the books already have this outcome, and the bank's record does not differ")
 	ErrPaidSum      = errs.New(errs.Invalid, "the sum that was paid must be above zero")
 )
 

@@ -78,7 +78,7 @@ test('20,000 payments: found, sorted, and summed up where they are not too many'
     await page.getByText(/The first 100 of/).waitFor();
 
     await page.getByLabel('Order', { exact: true }).selectOption('Largest first');
-    await page.getByRole('alert').getByText('More than 10000 rows match: narrow the list to sort it so.').waitFor();
+    await page.getByRole('alert').getByText('More than 10000 rows match: narrow the list to sort by this.').waitFor();
     const day = new Date(Date.now() - 86400000 + 3600000).toISOString().slice(0, 10);
     await page.getByLabel('From', { exact: true }).fill(day);
     await page.getByRole('region', { name: 'Sums' }).getByText('Gross').waitFor();
