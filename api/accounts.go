@@ -123,10 +123,12 @@ func (e *edge) updateAccount(c *fiber.Ctx) error {
 	return c.JSON(a)
 }
 
-// expireAccount is POST /v1/accounts/:accountRef/expire. The close at the bank follows.
+// expireAccount is POST /v1/accounts/:accountRef/expire. It reads no body. The close at the bank
+// follows.
 func (e *edge) expireAccount(c *fiber.Ctx) error {
-	a, err := e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), "requested by the tenant", e.standing(c))
-	return answer(c, a, err)
+	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
+		return e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), "requested by the tenant", e.standing(c), key)
+	})
 }
 
 // balance is GET /v1/accounts/:accountRef/balance and GET /auth/accounts/:accountRef/balance.

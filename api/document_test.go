@@ -38,7 +38,7 @@ func TestDocumentSaysWhatHoldsEverywhere(t *testing.T) {
 	for _, want := range []string{
 		"`null` is the same as leaving a field out, but for the `accountRefs` of a webhook endpoint: there it is all accounts.",
 		"what is left out stays, and so does what is null, but for `accountRefs`.",
-		"`POST` of accounts, settlements, refunds, book transfers, holds and their releases accepts an `Idempotency-Key`.",
+		"`POST` of accounts and their ends, settlements, refunds, book transfers, holds and their releases accepts an `Idempotency-Key`.",
 		"and as many with its sessions, of which all members but the owner together have half;",
 		"`" + errMode.Msg + "`", "`" + errModeOff.Msg + "`",
 	} {

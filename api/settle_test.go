@@ -259,6 +259,28 @@ func TestIdempotencyKeys(t *testing.T) {
 	require.Equal(t, "true", repeat.Header.Get("Idempotent-Replayed"))
 }
 
+// A request to end an account that is repeated after its answer was lost ends no other account of
+// the reference, which names the next one by then.
+func TestExpireIsRepeatedUnderItsKey(t *testing.T) {
+	w := setup(t)
+	_, key := w.funded("1.00")
+	const invoice = `{"externalRef":"customer-1","name":"Ada Obi","mode":"onetime"}`
+	first, second := w.ask("POST", "/v1/accounts", invoice, 201, key), w.ask("POST", "/v1/accounts", invoice, 201, key)
+	keyed := append(append(header{}, key...), "Idempotency-Key", "cancel-2")
+	const path = "/v1/accounts/customer-1/expire"
+	ended := w.do("POST", path, "", keyed...).ok(200, nil)
+	for range 2 { // from Redis, and from Postgres
+		again := w.do("POST", path, "", keyed...).ok(200, nil)
+		require.JSONEq(t, ended.Body, again.Body)
+		require.Equal(t, "true", again.Header.Get("Idempotent-Replayed"))
+		require.NoError(t, w.Redis().FlushDB(context.Background()).Err())
+	}
+	w.ask("GET", "/v1/accounts/"+second["ID"].(string), "", 200, key).has(t, fields{"Status": "expired"})
+	w.ask("GET", "/v1/accounts/"+first["ID"].(string), "", 200, key).has(t, fields{"Status": "active"})
+	w.do("POST", path, "", append(append(header{}, key...), "Idempotency-Key", " ")...).refused(400, "Idempotency-Key must have 1 to 255 printable characters")
+	w.do("POST", "/v1/accounts/"+first["ID"].(string)+"/expire", "", keyed...).refused(422, "Idempotency-Key was already used with a different request")
+}
+
 // An event about a payout expedites its transfer, whatever it says, and decides nothing.
 func TestPayoutEventsOnlyWake(t *testing.T) {
 	spec.Shows(t, "state.transfer.submitted")

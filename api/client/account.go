@@ -93,9 +93,10 @@ func (c *Client) UpdateAccount(ctx context.Context, ref string, ch AccountChange
 	return call[Account](ctx, c, "PATCH", path("/v1/accounts/", ref), ch)
 }
 
-// ExpireAccount closes an account, for good. 422 when it has expired already.
-func (c *Client) ExpireAccount(ctx context.Context, ref string) (Account, error) {
-	return call[Account](ctx, c, "POST", path("/v1/accounts/", ref, "/expire"), nil)
+// ExpireAccount closes an account, for good. 422 when it has expired already. A repeat by a
+// reference may close the next account of it: use an [IdempotencyKey], or the account's ID.
+func (c *Client) ExpireAccount(ctx context.Context, ref string, options ...Option) (Account, error) {
+	return call[Account](ctx, c, "POST", path("/v1/accounts/", ref, "/expire"), nil, options...)
 }
 
 // AccountFilter says which accounts are listed; the zero value: all.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 
 	"ajo/internal/audit"
 	"ajo/internal/failpoint"
+	"ajo/internal/idempotency"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/retry"
@@ -23,34 +25,29 @@ const (
 	closeLongest = time.Hour
 )
 
-// Expire ends an active account at the tenant's request. Closing it at the bank is scheduled.
-// Not active: [ErrNotActive].
-func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason string, standing audit.Standing) (Account, error) {
-	var a Account
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+// Expire ends an active account at the tenant's request: the end and the kept answer are one
+// transaction. Closing it at the bank is scheduled. A repeat by a reference, without a key, may
+// find the next account of it. Not active: [ErrNotActive]; and the refusals of package idempotency.
+func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason string, standing audit.Standing, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
+	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
 		found, err := Find(ctx, tx, tenantID, ref)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		now := s.Clock.Now()
 		moved, err := ExpireTx(ctx, tx, now, found.ID, EventExpire, now, reason)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !moved {
-			return ErrNotActive
+			return nil, ErrNotActive
 		}
 		if err := standing.Check(ctx, tx); err != nil { // it may have waited for the account's lock
-			return err
+			return nil, err
 		}
+		var a Account
 		err = tx.QueryRow(ctx, `SELECT `+columns+` FROM accounts a WHERE a.id = $1`, found.ID).Scan(a.fields()...)
-		failpoint.At("account/before-expire-commit")
-		return err
+		return a, err
 	})
-	if err == nil {
-		failpoint.At("account/after-expire-commit")
-	}
-	return a, err
 }
 
 // ExpireTx moves an active account to expired by event; payments made after the moment at are

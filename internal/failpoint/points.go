@@ -73,8 +73,6 @@ var Points = []string{
 	"once/before-commit",
 	"once/after-commit",
 
-	"account/before-expire-commit",
-	"account/after-expire-commit",
 	"account/before-claim-commit",
 	"account/after-claim-commit",
 	"account/before-close",

@@ -632,7 +632,7 @@ func (w *walk) decide() {
 
 func (w *walk) closes() {
 	a := w.own("account")
-	_, err := w.accounts.Expire(w.ctx, a.tenant, a.ref, "the shop is closed", nil)
+	_, _, err := w.accounts.Expire(w.ctx, a.tenant, a.ref, "the shop is closed", nil, idempotency.Request{})
 	w.asked(err)
 }
 

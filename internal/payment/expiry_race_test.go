@@ -11,6 +11,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/fakebank"
+	"ajo/internal/idempotency"
 	"ajo/internal/pg"
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
@@ -51,7 +52,7 @@ func TestPaymentDeadlineAndExpireAtOnce(t *testing.T) {
 			for _, do := range []func() error{
 				func() error { _, err := b.svc.Post(b.ctx, event); return err },
 				func() error {
-					_, err := accounts.Expire(b.ctx, b.tenant, id.String(), "called", nil)
+					_, _, err := accounts.Expire(b.ctx, b.tenant, id.String(), "called", nil, idempotency.Request{})
 					if errors.Is(err, account.ErrNotActive) {
 						return nil
 					}
