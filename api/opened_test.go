@@ -2,12 +2,16 @@ package api
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
 	"ajo/internal/tenant"
+	"ajo/internal/testenv"
 )
 
 // A member opens an account, once under its key, and submits its holder's NIN: as an API key does,
@@ -54,6 +58,36 @@ func TestAccountFinishedByAMember(t *testing.T) {
 	lines := w.read(owner.withSession(), "/auth/audit?action=account.open").list("entries")
 	require.Len(t, lines, 1)
 	lines[0].has(t, fields{"actor": "session:" + finance.email, "target": "account:" + a["ID"].(string)})
+}
+
+// An account is not opened for who is gone when the bank has answered: the next request takes the
+// row up, with what it asks for.
+func TestAnAccountOfWhoIsGoneMeanwhile(t *testing.T) {
+	w := setup(t)
+	owner := w.onboard()
+	key := w.newKey(owner, "Accounts", []tenant.Scope{tenant.AccountsWrite})
+	removed := w.joins(owner, tenant.Finance)
+	member := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, removed.email)
+	for path, c := range map[string]struct {
+		as  header
+		end string
+	}{
+		"/v1/accounts":   {header{"X-API-Key", key.APIKey}, "/auth/keys/" + key.Key.ID.String() + "/revoke"},
+		"/auth/accounts": {removed.withSession(), "/auth/members/" + member.String() + "/remove"},
+	} {
+		ref := strings.ReplaceAll(path[1:], "/", "-")
+		held := make(chan struct{})
+		w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnAccounts, Do: fakebank.Slow, Delay: time.Minute, Until: held})
+		got := w.asked("POST", path, `{"externalRef":"`+ref+`","name":"Ada Obi","callbackUrl":"https://elsewhere.example/hook"}`, c.as...)
+		testenv.Eventually(t, 10*time.Second, "the bank is asked", func() bool { return w.bank.Faults.Rules()[0].Struck > 0 })
+		w.do("POST", c.end, "", owner.withSession()...).ok(200, nil)
+		close(held)
+		r := <-got
+		r.refused(401, "unauthorized")
+		w.bank.Faults.Set()
+		require.Equal(t, "provisioning", testenv.Value[string](w.Env, `SELECT status FROM accounts WHERE account_ref = $1`, ref))
+		w.ask("POST", "/v1/accounts", `{"externalRef":"`+ref+`","name":"Ada Obi"}`, 201, owner.withKey()).has(t, fields{"CallbackURL": nil})
+	}
 }
 
 // Whoever has a key that writes accounts can send their events elsewhere, and share their payments

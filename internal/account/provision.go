@@ -303,11 +303,11 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 		err = fmt.Errorf("the bank answered with the account number %q", got.Number)
 	}
 	if err == nil {
-		err = s.finish(ctx, &r, got)
+		err = s.finish(ctx, &r, got, in.Standing)
 	}
 	if pg.IsUnique(err, "accounts_number") {
 		if err = s.freeNumber(ctx, got.Number); err == nil {
-			err = s.finish(ctx, &r, got)
+			err = s.finish(ctx, &r, got, in.Standing)
 		}
 	}
 	if err == nil {
@@ -328,7 +328,7 @@ func (s *Service) provide(ctx context.Context, r reservation, in NewAccount) (Pr
 
 // finish makes the row an account: number, history, balance, and for a one-time account the
 // deadline as due work.
-func (s *Service) finish(ctx context.Context, r *reservation, got provider.Account) error {
+func (s *Service) finish(ctx context.Context, r *reservation, got provider.Account, standing audit.Standing) error {
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		err := tx.QueryRow(ctx, `
@@ -340,6 +340,9 @@ func (s *Service) finish(ctx context.Context, r *reservation, got provider.Accou
 			return ErrBusy // the lease ran out, and another call has the row
 		}
 		if err != nil {
+			return err
+		}
+		if err := standing.Check(ctx, tx); err != nil { // it has waited for the bank
 			return err
 		}
 		if err := ledger.OpenAccount(ctx, tx, r.TenantID, r.ID); err != nil {
