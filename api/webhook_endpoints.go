@@ -7,10 +7,13 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/google/uuid"
 
+	"ajo/internal/errs"
 	"ajo/internal/tenant"
 	"ajo/internal/webhook"
 	"ajo/ratelimit"
 )
+
+var errReplace = errs.New(errs.Invalid, "replace must be true or false")
 
 // webhookEndpoints is GET /auth/webhook-endpoints, an addition: at most twenty.
 func (e *edge) webhookEndpoints(c *fiber.Ctx) error {
@@ -85,7 +88,11 @@ func (e *edge) removeWebhookEndpoint(c *fiber.Ctx) error {
 // rotateEndpointSecret is POST /auth/webhook-endpoints/:id/rotate-secret, an addition. It reads no
 // body.
 func (e *edge) rotateEndpointSecret(c *fiber.Ctx) error {
-	changed, secret, err := e.Tenants.RotateEndpointSecret(c.UserContext(), caller(c).ID, pathID(c), e.acting(c))
+	replace := c.Query("replace")
+	if replace != "" && replace != "true" && replace != "false" {
+		return errReplace
+	}
+	changed, secret, err := e.Tenants.RotateEndpointSecret(c.UserContext(), caller(c).ID, pathID(c), replace == "true", e.acting(c))
 	return answer(c, shownEndpoint{secret.Reveal(), changed}, err)
 }
 

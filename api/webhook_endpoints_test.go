@@ -106,6 +106,37 @@ func TestWebhookEndpointRefusals(t *testing.T) {
 	w.do("GET", "/auth/deliveries?endpointId=none", "", w.onboard().withSession()...).refused(400, "endpointId must be an endpoint's id, or default")
 }
 
+// A rotation that is repeated, as its answer was lost, or by another member, does not end the
+// secret that the receiver has: the one before the first signs until the time that its answer
+// named.
+func TestRepeatedRotationOfASecret(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	key := m.withKey()
+	path := "/auth/webhook-endpoints/" + w.ask("POST", "/auth/webhook-endpoints", `{"url":"https://example.com/1"}`, 201, key)["endpoint"].(map[string]any)["id"].(string) + "/rotate-secret"
+	secrets := func() []string {
+		return testenv.Value[[]string](w.Env, `SELECT ARRAY[md5(secret), md5(secret_previous)] FROM webhook_endpoints WHERE tenant_id = $1`, m.id)
+	}
+	first := w.ask("POST", path, "", 200, key)
+	until, signing := first["endpoint"].(map[string]any)["previousSecretUntil"], secrets()
+	w.Clock.Advance(time.Minute)
+	const refused = "the secret was rotated less than 24 hours ago, and the one before it still signs: replace=true replaces the newer one"
+	w.do("POST", path, "", key...).refused(409, refused)
+	w.do("POST", path+"?replace=false", "", m.withSession()...).refused(409, refused)
+	w.do("POST", path+"?replace=yes", "", key...).refused(400, "replace must be true or false")
+	require.Equal(t, signing, secrets())
+
+	again := w.ask("POST", path+"?replace=true", "", 200, key)
+	require.NotEqual(t, first["webhookSecret"], again["webhookSecret"])
+	fields(again["endpoint"].(map[string]any)).has(t, fields{"previousSecretUntil": until, "updatedAt": w.now()})
+	require.NotEqual(t, signing[0], secrets()[0])
+	require.Equal(t, signing[1], secrets()[1], "what the receiver has")
+	w.Clock.Advance(24 * time.Hour)
+	fields(w.ask("POST", path+"?replace=true", "", 200, key)["endpoint"].(map[string]any)).has(t, fields{
+		"previousSecretUntil": w.Clock.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339Nano),
+	})
+}
+
 // A payment's event is sent once more, with the key and from the session.
 func TestResendEvent(t *testing.T) {
 	w := setup(t)

@@ -58,9 +58,16 @@ func (c *Client) RemoveWebhookEndpoint(ctx context.Context, id string) error {
 	return c.Do(ctx, "DELETE", path("/auth/webhook-endpoints/", id), nil, nil)
 }
 
-// RotateEndpointSecret gives an endpoint a new secret; the one before signs for another day.
+// RotateEndpointSecret gives an endpoint a new secret; the one before signs for another day. 409
+// while such a one signs, as after an answer that was lost: see [Client.ReplaceEndpointSecret].
 func (c *Client) RotateEndpointSecret(ctx context.Context, id string) (ShownEndpoint, error) {
 	return call[ShownEndpoint](ctx, c, "POST", path("/auth/webhook-endpoints/", id, "/rotate-secret"), nil)
+}
+
+// ReplaceEndpointSecret is [Client.RotateEndpointSecret] where the newest secret is not in use,
+// such as one whose answer was lost: it stops at once, and the one before signs until its time.
+func (c *Client) ReplaceEndpointSecret(ctx context.Context, id string) (ShownEndpoint, error) {
+	return call[ShownEndpoint](ctx, c, "POST", path("/auth/webhook-endpoints/", id, "/rotate-secret")+"?replace=true", nil)
 }
 
 // Delivery is an event on its way to one endpoint.

@@ -60,6 +60,7 @@ var (
 	errEndpointAccounts = errs.New(errs.Invalid, fmt.Sprintf("accountRefs must name 1 to %d accounts, or be null for all", maxEndpointAccounts))
 	errEndpointAccount  = errs.New(errs.Invalid, "accountRefs names an account that does not exist")
 	errEndpointRetries  = errs.New(errs.Invalid, "retries must be standard or day")
+	errEndpointRotated  = errs.New(errs.Conflict, "the secret was rotated less than 24 hours ago, and the one before it still signs: replace=true replaces the newer one")
 	errEndpointEmpty    = errs.New(errs.Invalid, "no fields to update")
 )
 
@@ -204,34 +205,53 @@ func removeEndpoints(ctx context.Context, tx pg.Tx, now time.Time, tenant uuid.U
 }
 
 // RotateEndpointSecret gives an endpoint a new secret, which is shown only here. The one before
-// signs beside it for a day, as the tenant's does; an older one that still signed stops.
-func (s *Service) RotateEndpointSecret(ctx context.Context, id, endpoint uuid.UUID, by audit.By) (Endpoint, secret.Redacted, error) {
+// signs beside it for a day, as the tenant's does. While one does, another rotation is refused
+// ([errEndpointRotated]), as the receiver may have that one alone, unless replace is true: then the
+// new secret takes the place of the newer one.
+func (s *Service) RotateEndpointSecret(ctx context.Context, id, endpoint uuid.UUID, replace bool, by audit.By) (Endpoint, secret.Redacted, error) {
 	var e Endpoint
 	fresh := secret.NewSigningSecret()
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
-		if _, _, err := lockEndpoint(ctx, tx, now, id, endpoint); err != nil {
-			return err
-		}
-		var sealed []byte
-		if err := tx.QueryRow(ctx, `SELECT secret FROM webhook_endpoints WHERE id = $1`, endpoint).Scan(&sealed); err != nil {
-			return err
-		}
-		plain, err := s.Box.Open(endpointSecret(endpoint), sealed) // bound to its column, so it is sealed again for the other
+		was, _, err := lockEndpoint(ctx, tx, now, id, endpoint)
 		if err != nil {
-			return fmt.Errorf("secret of webhook endpoint %s: %w", endpoint, err)
+			return err
 		}
-		before := endpointSecret(endpoint)
-		before.Column = "secret_previous"
+		if was.PreviousSecretUntil != nil && !replace {
+			return errEndpointRotated
+		}
+		if was.PreviousSecretUntil == nil {
+			if err := s.keepEndpointSecret(ctx, tx, now, endpoint); err != nil {
+				return err
+			}
+		}
 		e, err = pg.One(ctx, tx, readEndpoint, ErrEndpointNotFound, `
-			UPDATE webhook_endpoints SET secret = $3, secret_previous = $4, secret_previous_until = $5, updated_at = $1 WHERE id = $2 RETURNING `+endpointColumns,
-			now, endpoint, s.Box.Seal(endpointSecret(endpoint), []byte(fresh.Reveal())), s.Box.Seal(before, plain), now.Add(previousSecretLife))
+			UPDATE webhook_endpoints SET secret = $3, updated_at = $1 WHERE id = $2 RETURNING `+endpointColumns,
+			now, endpoint, s.Box.Seal(endpointSecret(endpoint), []byte(fresh.Reveal())))
 		if err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, now, by.Entry("webhook.endpoint.rotate-secret", "webhook_endpoint:"+endpoint.String(), nil).Of(id))
 	})
 	return e, fresh, err
+}
+
+// keepEndpointSecret has the secret of an endpoint sign for another day beside the one that takes
+// its place. It is bound to its column, so it is sealed again for the other.
+func (s *Service) keepEndpointSecret(ctx context.Context, tx pg.Tx, now time.Time, endpoint uuid.UUID) error {
+	var sealed []byte
+	if err := tx.QueryRow(ctx, `SELECT secret FROM webhook_endpoints WHERE id = $1`, endpoint).Scan(&sealed); err != nil {
+		return err
+	}
+	plain, err := s.Box.Open(endpointSecret(endpoint), sealed)
+	if err != nil {
+		return fmt.Errorf("secret of webhook endpoint %s: %w", endpoint, err)
+	}
+	place := endpointSecret(endpoint)
+	place.Column = "secret_previous"
+	_, err = tx.Exec(ctx, `UPDATE webhook_endpoints SET secret_previous = $2, secret_previous_until = $3 WHERE id = $1`,
+		endpoint, s.Box.Seal(place, plain), now.Add(previousSecretLife))
+	return err
 }
 
 // lockEndpoint locks the tenant's row, as whoever changes an endpoint does, and reads the endpoint

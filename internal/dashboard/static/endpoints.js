@@ -58,9 +58,13 @@ function changes(e, reload) {
     }),
     small('New secret…', async () => {
       let secret;
+      const until = e.previousSecretUntil; // the one before signs too, and may be the only one that the receiver has
       const done = await confirmed({
-        title: 'Make a new secret?', text: `Events for ${e.url} are signed with both secrets for a day, then with the new one alone.`, label: 'Make a new secret', danger: false,
-        act: async () => { secret = (await post(path + '/rotate-secret')).webhookSecret; },
+        title: 'Make a new secret?', label: 'Make a new secret', danger: false,
+        text: until
+          ? ['Events for ', e.url, ' are signed with two secrets until ', time(until), '. The newer one stops at once: make another only if it is not in use. The older one signs until then.']
+          : `Events for ${e.url} are signed with both secrets for a day, then with the new one alone.`,
+        act: async () => { secret = (await post(path + '/rotate-secret' + (until ? '?replace=true' : ''))).webhookSecret; },
       });
       if (!done) return;
       await showOnce({ title: 'The new signing secret', text: shownOnce, secret, what: 'Signing secret' });

@@ -58,6 +58,11 @@ for (const [look, options] of Object.entries(looks)) {
     await page.getByRole('dialog').getByRole('button', { name: 'Make a new secret' }).click();
     assert.notEqual(await stored(page, 'The new signing secret'), first);
 
+    await row.getByRole('button', { name: /^New secret…/ }).click(); // again: what the receiver has goes on signing
+    await page.getByRole('dialog').getByText('The older one signs until then.').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Make a new secret' }).click();
+    assert.notEqual(await stored(page, 'The new signing secret'), first);
+
     await row.getByRole('button', { name: /^Remove…/ }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
     await page.getByText('No endpoints beside the webhook URL.').waitFor();
