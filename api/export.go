@@ -261,6 +261,9 @@ func (e *edge) sendFile(c *fiber.Ctx, media, ending string, write func(ctx conte
 	if err == nil {
 		err = e.stands(ctx, c)
 	}
+	if errors.Is(err, ledger.ErrPosting) {
+		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(exportRetry))
+	}
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,23 @@ func TestCamtIsOfWhatIsKnownNow(t *testing.T) {
 	require.Equal(t, "27.00", w.read(m.withKey(), "/v1/accounts/shop-1/balance")["balance"])
 	w.moveEntry("r-1", ledger.EventConfirm)
 	require.Equal(t, "120.00 127.00", balances("from=2026-03-03"))
+}
+
+// A file of a period that is over is refused while an entry may still be posted into it.
+func TestFileOfAPeriodThatIsNotComplete(t *testing.T) {
+	w := setup(t)
+	m, _ := w.funded("5000.00")
+	posting, err := w.Pool.Begin(context.Background())
+	require.NoError(t, err)
+	defer func() { _ = posting.Rollback(context.Background()) }()
+	_, err = posting.Exec(context.Background(), `SELECT pg_current_xact_id()`)
+	require.NoError(t, err)
+	path := "/auth/payments.csv?to=" + url.QueryEscape(time.Now().UTC().Format(time.RFC3339Nano))
+	r := w.do("GET", path, "", m.withSession()...)
+	r.refused(503, "entries of this period are still being posted: try again")
+	require.Equal(t, "5", r.Header.Get("Retry-After"))
+	require.NoError(t, posting.Rollback(context.Background()))
+	require.Contains(t, w.do("GET", path, "", m.withSession()...).ok(200, nil).Body, "5000.00")
 }
 
 // There is a receipt of what is final, and of nothing else.

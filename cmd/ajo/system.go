@@ -38,8 +38,16 @@ on the day of its posting, unless it has been reversed, or put under review, sin
 			if day.IsZero() || day.After(now) { // what a day to come ends with is not known
 				day = now
 			}
+			begin, err := clock.ParseDay(clock.Day(day))
+			if err != nil {
+				return b, err
+			}
+			ended, err := ledger.Ended(ctx, tools.Pool, begin.AddDate(0, 0, 1)) // before the reading
+			if err != nil {
+				return b, err
+			}
 			b, err = ledger.ReadTrialBalance(ctx, tools.Pool, clock.Day(day))
-			b.Ended = b.Day < clock.Day(now)
+			b.Ended = ended
 			return b, err
 		},
 		print: printTrialBalance,

@@ -41,8 +41,12 @@ func errManyLines(limit int) error {
 }
 
 // Export reads the statement of the account that ref names for a file, as of one moment: therefore
-// no replica reads it. Refusals as in [Service.Get] and [ledger.Lines].
+// no replica reads it. Of a period that is over it has all entries. Refusals as in [Service.Get],
+// [ledger.Lines] and [ledger.AwaitEnd].
 func (s *Service) Export(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.Filter, limit int) (x Export, err error) {
+	if err := ledger.AwaitEnd(ctx, s.Pool, f.To); err != nil {
+		return x, err
+	}
 	err = pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) error {
 		a, err := Find(ctx, tx, tenantID, ref)
 		if err == nil {
@@ -57,6 +61,9 @@ func (s *Service) Export(ctx context.Context, tenantID uuid.UUID, ref string, f 
 // most limit lines together, of 1,000 accounts. All are of one moment, lest what moves between two
 // of them meanwhile is in one and not in the other. It also returns what it leaves out.
 func (s *Service) Exports(ctx context.Context, tenantID uuid.UUID, f ledger.Filter, limit int) (out []Export, left LeftOut, err error) {
+	if err := ledger.AwaitEnd(ctx, s.Pool, f.To); err != nil {
+		return nil, left, err
+	}
 	err = pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) error {
 		out, left, err = s.exportsFrom(ctx, tx, tenantID, f, limit)
 		return err

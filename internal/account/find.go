@@ -220,8 +220,11 @@ func (s *Service) Statement(ctx context.Context, tenantID uuid.UUID, ref string,
 
 // Lines finds an account and its entries that the filter lets through, at most limit of them, with
 // the balance that stood before them. They are read as the sequence is; refusals as in
-// [ledger.Lines].
+// [ledger.Lines] and [ledger.AwaitEnd].
 func (s *Service) Lines(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.Filter, limit int) (Account, money.Amount, iter.Seq2[ledger.Line, error], error) {
+	if err := ledger.AwaitEnd(ctx, s.Pool, f.To); err != nil {
+		return Account{}, money.Zero, nil, err
+	}
 	q := pg.Reader(ctx, s.Pool)
 	a, err := Find(ctx, q, tenantID, ref)
 	if err != nil || f.From.IsZero() {

@@ -84,7 +84,7 @@ func holdsOf(ctx context.Context, pool *pg.Pool, p partition.Partition) (all []W
 func unhurried(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, `
 		SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true), set_config('application_name', $1, true)`,
-		partition.Archiving)
+		pg.Archiving)
 	return err
 }
 

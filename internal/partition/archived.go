@@ -10,10 +10,6 @@ import (
 	"ajo/internal/pg"
 )
 
-// Archiving is the application_name of transactions of package archive. They may last, and write no
-// event that was not there before.
-const Archiving = "ajo archive"
-
 // Archived is the partition, now archived, in which the row of an id stands if there ever was one;
 // empty: no partition with that id is archived. Package archive takes them away and brings them
 // back.

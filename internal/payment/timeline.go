@@ -42,8 +42,11 @@ func (s *Service) Sums(ctx context.Context, tenantID uuid.UUID, ref string, f le
 }
 
 // Each reads all payments that List lists, in its order; if there are more than limit, it returns a
-// refusal that says so.
+// refusal that says so. Of a period that is over they are all there: [ledger.AwaitEnd].
 func (s *Service) Each(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.PaymentFilter, limit int, each func(ledger.Payment) error) error {
+	if err := ledger.AwaitEnd(ctx, s.Pool, f.To); err != nil {
+		return err
+	}
 	q := pg.Reader(ctx, s.Pool)
 	if err := named(ctx, q, tenantID, ref, &f); err != nil {
 		return err

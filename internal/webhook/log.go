@@ -24,19 +24,6 @@ import (
 // from Postgres' clock: they follow it, except for how far it has moved since the last sync.
 const logMargin = 10 * time.Second
 
-// onlyReads is the age from which a transaction that has written nothing counts as one that only
-// reads: a transaction that writes an event has written something else before, and makes the id
-// right before it writes the event.
-const onlyReads = time.Minute
-
-// logEndSQL is the time before which all ids are committed, apart from differences between clocks.
-// The archive makes no ids.
-const logEndSQL = `
-	SELECT least(clock_timestamp(), min(xact_start)) FROM pg_stat_activity
-	WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
-		AND application_name <> '` + partition.Archiving + `'
-		AND (backend_xid IS NOT NULL OR xact_start > clock_timestamp() - $1::interval)`
-
 // LogsAll reports whether the tenant's log also has the events that go to no URL.
 func (s *Service) LogsAll(ctx context.Context, tenant uuid.UUID) (on bool, err error) {
 	err = s.pool.QueryRow(ctx, `SELECT event_log FROM tenants WHERE id = $1`, tenant).Scan(&on)
@@ -82,8 +69,8 @@ func (s *Service) Log(ctx context.Context, tenant uuid.UUID, r page.Request) (Lo
 	}
 	// Read the end first and then the events, in two snapshots: a transaction that begins between
 	// the two makes ids beyond the end.
-	var end time.Time
-	if err := s.pool.QueryRow(ctx, logEndSQL, s.onlyReads).Scan(&end); err != nil {
+	_, end, err := pg.WritersSince(ctx, s.pool, s.onlyReads)
+	if err != nil {
 		return LogPage{}, err
 	}
 	before := partition.Floor(end.Add(-s.logMargin))

@@ -154,7 +154,7 @@ func TestLogGoesOn(t *testing.T) {
 	restoring, err := b.Pool.Begin(b.ctx)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, restoring.Rollback(b.ctx)) }()
-	_, err = restoring.Exec(b.ctx, `SELECT set_config('application_name', $1, true), pg_current_xact_id()`, partition.Archiving)
+	_, err = restoring.Exec(b.ctx, `SELECT set_config('application_name', $1, true), pg_current_xact_id()`, pg.Archiving)
 	require.NoError(t, err)
 	err = pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
 		if _, err := Queue(b.ctx, tx, b.Clock.Now(), []NewDelivery{b.payment("https://example.com/")}); err != nil {

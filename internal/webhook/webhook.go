@@ -137,7 +137,7 @@ func New(o Options) *Service {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Service{
 		pool: o.Pool, clock: o.Clock, box: o.Box, client: o.Client, opts: o, limiter: newLimiter(o.PerEndpoint, o.PerTenant, o.Clock),
-		logMargin: logMargin, onlyReads: onlyReads,
+		logMargin: logMargin, onlyReads: pg.OnlyReads,
 	}
 	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch}, s.claimDue)
 	s.postpones = pg.NewBatcher(o.Pool, pg.BatchOptions[work.Outcome]{Name: "webhook/postpone", Max: maxBatch}, s.postpone)
