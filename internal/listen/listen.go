@@ -235,7 +235,7 @@ func (l *listener) poll(ctx context.Context, events chan<- event, notes chan<- s
 	}
 	first := cmp.Or(l.retry, firstRetry)
 	wait, last := first, time.Now()
-	for lost := false; ; {
+	for lost, forgot := false, false; ; {
 		seconds := longPoll
 		if lost {
 			seconds = 0 // to know at once whether it is there again
@@ -243,9 +243,11 @@ func (l *listener) poll(ctx context.Context, events chan<- event, notes chan<- s
 		begun := time.Now()
 		heard, err := l.ask(ctx, seconds)
 		if err != nil {
+			place := l.after
 			if err := l.useless(ctx, err); err != nil {
 				return err
 			}
+			forgot = forgot || l.after != place
 			if !lost {
 				note("Lost the connection (%s); trying again.", err)
 			}
@@ -258,11 +260,13 @@ func (l *listener) poll(ctx context.Context, events chan<- event, notes chan<- s
 		}
 		if lost {
 			note("Listening again.")
-			if time.Since(last) > cmp.Or(l.forgotten, forgotten) {
+			if forgot { // it was restored
+				note("The service does not know the last event from here: events may be missing here; the dashboard has the deliveries.")
+			} else if time.Since(last) > cmp.Or(l.forgotten, forgotten) {
 				note("Events of the last %s may be missing here; the dashboard has the deliveries.", time.Since(last).Round(time.Second))
 			}
 		}
-		lost, wait, last = false, first, begun
+		lost, forgot, wait, last = false, false, first, begun
 		for _, e := range heard {
 			select {
 			case events <- e:

@@ -201,3 +201,15 @@ func TestSaysThatEventsMayBeMissing(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(s.said, "\n"), "may be missing here")
 }
+
+// Events may have been passed over when the service does not know the last one any more, as it was
+// restored: the connection alone was not lost for long.
+func TestSaysThatThePlaceIsNotKnown(t *testing.T) {
+	for status, missing := range map[int]bool{400: true, 503: false} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			s, err := run(t, tell("a"), refuse(status, "invalid cursor"), tell("c"))
+			require.NoError(t, err)
+			require.Equal(t, missing, strings.Contains(strings.Join(s.said, "\n"), "may be missing here"))
+		})
+	}
+}

@@ -74,8 +74,8 @@ func AppendFeed(ctx context.Context, tx pg.Tx, now time.Time, events []NewDelive
 // at most a hundred, in the order in which they were committed, and the place after the last one.
 // An empty place means now. If there is no event, it waits until one comes, the duration wait has
 // passed, ctx ends, or leave returns true. Without an event it returns none, and no error. A bad
-// place is page.ErrCursor. A feed has only the tenant's own events; those older than an hour may be
-// gone.
+// place is page.ErrCursor, as is one that the database has not reached: it was restored since. A
+// feed has only the tenant's own events; those older than an hour may be gone.
 func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wait time.Duration, leave func() bool) ([]FeedEvent, string, error) {
 	seq, err := page.ParseSeq(page.Feed, tenant, place)
 	if err != nil {
@@ -90,6 +90,13 @@ func (s *Service) Listen(ctx context.Context, tenant uuid.UUID, place string, wa
 		if err := s.pool.QueryRow(ctx, `SELECT coalesce(max(seq), 0) FROM listen_events WHERE tenant_id = $1`, tenant).Scan(&seq); err != nil {
 			return nil, "", err
 		}
+	}
+	var last int64 // of all feeds: the rows are kept for an hour
+	if err := s.pool.QueryRow(ctx, `SELECT last_value FROM listen_events_seq_seq`).Scan(&last); err != nil {
+		return nil, "", err
+	}
+	if seq > last {
+		return nil, "", page.ErrCursor
 	}
 	for end := time.Now().Add(wait); ; {
 		events, next, err := s.readFeed(ctx, tenant, seq)

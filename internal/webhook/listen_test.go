@@ -73,6 +73,24 @@ func TestListening(t *testing.T) {
 	require.ErrorIs(t, err, page.ErrCursor)
 }
 
+// A place that the database has not reached, as it was restored since, is refused: the events of
+// now have lower numbers, so none would come.
+func TestListeningAfterARestore(t *testing.T) {
+	b := setup(t)
+	_, _ = b.hear(b.tenant, "")
+	b.happen(PaymentConfirmed)
+	_, place := b.hear(b.tenant, "")
+	_, _, err := b.Listen(b.ctx, b.tenant, place, 0, never)
+	require.NoError(t, err)
+	b.Exec(`DELETE FROM listen_events`)
+	_, _, err = b.Listen(b.ctx, b.tenant, place, 0, never)
+	require.NoError(t, err, "its events are removed after an hour")
+	seq, err := page.ParseSeq(page.Feed, b.tenant, place)
+	require.NoError(t, err)
+	_, _, err = b.Listen(b.ctx, b.tenant, page.Seq(page.Feed, b.tenant, seq+1), 0, never)
+	require.ErrorIs(t, err, page.ErrCursor)
+}
+
 // What is delivered is shown too, by the same bytes and the same id.
 func TestListeningBesideAURL(t *testing.T) {
 	b := setup(t)
