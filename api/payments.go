@@ -55,9 +55,12 @@ func (e *edge) listPayments(c *fiber.Ctx) error {
 		return err
 	}
 	r.Sort = sort
-	list, info, err := e.Payments.List(c.UserContext(), caller(c).ID, ref, f, r)
-	if err == nil && sums != nil {
-		*sums, err = e.Payments.Sums(c.UserContext(), caller(c).ID, ref, f)
+	var list []ledger.Payment
+	var info page.Info
+	if sums == nil {
+		list, info, err = e.Payments.List(c.UserContext(), caller(c).ID, ref, f, r)
+	} else {
+		list, info, *sums, err = e.Payments.ListSummed(c.UserContext(), caller(c).ID, ref, f, r)
 	}
 	return answer(c, struct {
 		Payments   []ledger.Payment    `json:"payments"`

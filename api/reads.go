@@ -13,8 +13,8 @@ import (
 // replicaEndpoints are those that a read replica may answer: lists, statements, exports and the
 // dashboard's first page. The primary answers all others, because clients and handlers base
 // decisions on them: balances, the state of one thing, keys and sessions (which are checked before
-// any handler), and everything that writes; and also the files of all accounts and those with
-// balances, which are of one moment.
+// any handler), and everything that writes; and also the files of all accounts, those with
+// balances, and payments with their sums, which are of one moment.
 var replicaEndpoints = map[endpoint]bool{
 	{"GET", "/auth/misdirected"}: true,
 

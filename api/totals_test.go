@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -38,6 +39,20 @@ func TestTotalsAreTheRowsOfAllPages(t *testing.T) {
 		}
 		require.Positive(t, most, path)
 	}
+}
+
+// The sums of payments are those of the rows beside them, also if another is posted meanwhile.
+func TestSumsAreOfOneMomentWithTheirRows(t *testing.T) {
+	w := setup(t)
+	m, key := w.funded("5000.00")
+	pool, asked := w.BeforeTheSecond("ledger_entries", func() { w.fund(m, "7.00") })
+	w.opts.Payments.Pool = pool
+	w.serve()
+	got := w.read(key, "/v1/payments?sums=true")
+	require.Greater(t, asked.Load(), int64(1))
+	require.Len(t, got.list("payments"), 1)
+	fields(got["sums"].(map[string]any)).has(t, fields{"count": json.Number("1"), "grossAmount": "5000.00"})
+	require.Len(t, w.read(key, "/v1/payments?sums=true").list("payments"), 2)
 }
 
 // requireTotal walks a list's pages and compares what they say of its total.

@@ -32,13 +32,20 @@ func (s *Service) List(ctx context.Context, tenantID uuid.UUID, ref string, f le
 	return ledger.Payments(ctx, q, tenantID, f, r)
 }
 
-// Sums sums up what List lists on all its pages; refusals as there.
-func (s *Service) Sums(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.PaymentFilter) (ledger.PaymentSums, error) {
-	q := pg.Reader(ctx, s.Pool)
-	if err := named(ctx, q, tenantID, ref, &f); err != nil {
-		return ledger.PaymentSums{}, err
-	}
-	return ledger.SumPayments(ctx, q, tenantID, f)
+// ListSummed is List, and the sums of what it lists on all its pages, as of one moment: therefore
+// no replica reads it.
+func (s *Service) ListSummed(ctx context.Context, tenantID uuid.UUID, ref string, f ledger.PaymentFilter, r page.Request) (list []ledger.Payment, info page.Info, sums ledger.PaymentSums, err error) {
+	err = pg.Snapshot(ctx, s.Pool, func(tx pg.Tx) error {
+		if err := named(ctx, tx, tenantID, ref, &f); err != nil {
+			return err
+		}
+		if list, info, err = ledger.Payments(ctx, tx, tenantID, f, r); err != nil {
+			return err
+		}
+		sums, err = ledger.SumPayments(ctx, tx, tenantID, f)
+		return err
+	})
+	return list, info, sums, err
 }
 
 // Each reads all payments that List lists, in its order; if there are more than limit, it returns a
