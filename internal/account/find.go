@@ -2,6 +2,8 @@ package account
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"iter"
 	"time"
 
@@ -158,15 +160,20 @@ func scanListed(row pgx.CollectableRow) (a Listed, err error) {
 }
 
 // List returns a page of the tenant's accounts: newest first, or by creation, name or balance. A
-// bad cursor is [page.ErrCursor], an unknown status [ErrStatus]; [page.ErrSort].
+// bad cursor is [page.ErrCursor], as is one by name whose account has another name by now; an
+// unknown status is [ErrStatus]; [page.ErrSort].
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Listed, page.Info, error) {
 	switch f.Status {
 	case "", Active, Expired, NeedsReview:
 	default:
 		return nil, page.Info{}, ErrStatus
 	}
+	q := pg.Reader(ctx, s.Pool)
+	if err := sameName(ctx, q, tenantID, r); err != nil {
+		return nil, page.Info{}, err
+	}
 	list := pg.List[Listed]{Name: page.Accounts, ID: listedID, Row: scanListed}
-	return list.Sorted(ctx, pg.Reader(ctx, s.Pool), r, `accounts WHERE tenant_id = @tenant`, `
+	return list.Sorted(ctx, q, r, `accounts WHERE tenant_id = @tenant`, `
 		SELECT b.balance, `+columns+` FROM accounts a CROSS JOIN LATERAL (SELECT balance FROM ledger_balances WHERE account_id = a.id LIMIT 1) b
 		WHERE a.tenant_id = @tenant AND a.id < @before AND a.id >= @floor AND a.status <> 'provisioning'
 			AND (@status = '' OR a.status = @status OR (@status = 'needs_review' AND EXISTS (
@@ -188,7 +195,32 @@ var accountOrders = map[page.Key]pg.Order[Listed]{
 			ORDER BY lower(s.bank_account_name), s.id LIMIT @rows`,
 		Descending: ` WHERE @first OR (lower(s.bank_account_name), s.id) < ((SELECT lower(bank_account_name) FROM accounts WHERE id = @id AND tenant_id = @tenant), @id::uuid)
 			ORDER BY lower(s.bank_account_name) DESC, s.id DESC LIMIT @rows`,
+		Value: func(a Listed) money.Amount { return nameMark(a.BankAccountName) },
 	},
+}
+
+// nameMark is what a cursor has of its account's name: enough to tell that it is another by now.
+func nameMark(name string) money.Amount {
+	sum := sha256.Sum256([]byte(name))
+	return money.FromKobo(int64(binary.BigEndian.Uint32(sum[:])))
+}
+
+// sameName returns [page.ErrCursor] if the account of a cursor by name has another name by now: the
+// page would begin behind that one.
+func sameName(ctx context.Context, q pg.Querier, tenantID uuid.UUID, r page.Request) error {
+	if r.Sort.By != page.Name {
+		return nil
+	}
+	mark, id, ok, err := page.ParseSorted(page.Accounts, r.Sort, r.After)
+	if err != nil || !ok {
+		return err
+	}
+	var name string
+	err = q.QueryRow(ctx, `SELECT bank_account_name FROM accounts WHERE id = $1 AND tenant_id = $2`, id, tenantID).Scan(&name)
+	if err == nil && !nameMark(name).Equal(money.FromKobo(mark)) {
+		return page.ErrCursor
+	}
+	return pg.OrNone(err, nil)
 }
 
 // History returns the account's changes of status, oldest first.
