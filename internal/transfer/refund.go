@@ -276,8 +276,12 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 	}
 	out := make([]batch.Outcome[Settled], 1)
 	candidates, err := s.withoutRepeats(ctx, tx, now, []*acceptance{a}, out)
-	if err == nil && len(candidates) > 0 {
+	switch {
+	case err != nil:
+	case len(candidates) > 0:
 		_, err = s.debit(ctx, tx, now, candidates, out)
+	case out[0].Err == nil: // nothing is accepted, so nothing may be answered or taken off the hold
+		err = idempotency.ErrRunning
 	}
 	return a, errors.Join(err, out[0].Err)
 }

@@ -69,6 +69,21 @@ func TestRepeatedRefundWithoutItsAnswer(t *testing.T) {
 	}
 }
 
+// A refund whose reference a transfer has already, though it names another payment, is not answered
+// as accepted: there is no transfer of it, and nothing is taken off.
+func TestRefundWhoseReferenceIsTaken(t *testing.T) {
+	b := setup(t)
+	_, entry := b.received("100.00", &payer)
+	_, other := b.received("100.00", &payer)
+	_, _, err := b.refund("k", entry, "60.00")
+	require.NoError(t, err)
+	b.forgets()
+	b.ExecUnguarded(`UPDATE transfers SET refund_of = $1`, other)
+	_, _, err = b.refund("k", entry, "60.00")
+	require.ErrorIs(t, err, idempotency.ErrRunning)
+	require.Equal(t, 0, testenv.Value[int](b.Env, `SELECT count(*) FROM idempotency_keys`))
+}
+
 // Of several refunds of a payment each key has its own, for as long as its answer is kept, to the
 // microsecond.
 func TestRepeatedRefundsOfOnePayment(t *testing.T) {
