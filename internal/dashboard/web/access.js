@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import decodeQR from 'qr/decode.js';
-import { accessible, go, looked, looks, picture, said, settled, tabTo } from './browser.js';
+import { accessible, ended, go, looked, looks, picture, said, settled, tabTo } from './browser.js';
 import { totp } from './totp.js';
 import { joined, newTenant, open, visit, visitAs, world } from './world.js';
 
@@ -240,8 +240,7 @@ test('a session is ended from another one: one\'s own, and by the owner a member
       await button.click();
       await said(v.page, 'The session has ended.');
     }
-    await other.page.getByRole('button', { name: 'Refresh' }).click();
-    await other.page.getByText('Your session has ended.').waitFor();
+    await ended(other.page);
     await other.close();
   }
   await go(v.page, '/');

@@ -89,6 +89,15 @@ export async function go(page, path) {
   await settled(page);
 }
 
+// ended fails unless the page's session has ended, as the page finds out when it asks. A beginner's overview asks every four seconds by
+// itself: it may have found out before, and then there is no button any more.
+export async function ended(page) {
+  const note = page.getByText('Your session has ended.');
+  await page.getByRole('button', { name: 'Refresh' }).or(note).first().waitFor();
+  await page.evaluate(() => [...document.querySelectorAll('button')].find((b) => b.textContent === 'Refresh')?.click());
+  await note.waitFor();
+}
+
 // reloadedWithGo reloads the page and opens another address before who is there, which a path answers, is known.
 export async function reloadedWithGo(page, me, path) {
   let opened;

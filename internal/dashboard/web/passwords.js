@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, go, settled } from './browser.js';
+import { accessible, ended, go, settled } from './browser.js';
 import { totp } from './totp.js';
 import { newTenant, visit, visitAs, world } from './world.js';
 
@@ -11,12 +11,6 @@ async function login(page, email, password) {
   await page.getByLabel('E-mail').fill(email);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Log in' }).click();
-}
-
-// ended fails unless the page's session has ended, as the page finds out by itself.
-async function ended(page) {
-  await page.getByRole('button', { name: 'Refresh' }).click();
-  await page.getByText('Your session has ended.').waitFor();
 }
 
 test('a password is changed: the other sessions end, one’s own goes on', async () => {
