@@ -258,8 +258,7 @@ test-web: build ## Try the dashboard and the console in Chromium: what people do
 	} >&2
 	npm --prefix internal/dashboard/web ci --no-audit --no-fund
 	rm -rf .ajo/web
-	AJO_CHROMIUM=$(AJO_CHROMIUM) bin/ajo stack -- npm --prefix internal/dashboard/web test
-	AJO_CHROMIUM=$(AJO_CHROMIUM) bin/ajo stack -- npm --prefix internal/dashboard/web run test-console
+	AJO_CHROMIUM=$(AJO_CHROMIUM) npm --prefix internal/dashboard/web test
 
 .PHONY: format
 format: go ## Format all Go files

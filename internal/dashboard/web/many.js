@@ -5,7 +5,7 @@ import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { go, looked, looks, settled } from './browser.js';
-import { newTenant, visitAs } from './world.js';
+import { newTenant, visitAs, world } from './world.js';
 
 const accounts = 300;
 const payments = 20000; // one a minute up to now; each hundredth is reversed
@@ -31,7 +31,7 @@ async function fill(tenant) {
       SELECT a.id, '${id}', coalesce(sum(e.amount) FILTER (WHERE e.status = 'confirmed'), 0), max(e.seq) FROM accounts a JOIN ledger_entries e ON e.account_id = a.id WHERE a.tenant_id = '${id}' GROUP BY a.id;
     COMMIT;
     ANALYZE ledger_entries; ANALYZE accounts; ANALYZE customers; ANALYZE ledger_balances;`;
-  await promisify(execFile)('psql', ['-q', '-v', 'ON_ERROR_STOP=1', '-d', process.env.AJO_TEST_DATABASE_URL, '-c', sql]);
+  await promisify(execFile)('psql', ['-q', '-v', 'ON_ERROR_STOP=1', '-d', world.servers.database, '-c', sql]);
 }
 
 // owner is what the tenant's session says of it.

@@ -1,14 +1,16 @@
-// The whole service as real processes on free ports: the fake bank, the API, a worker and the sandbox beside the Postgres and Redis that
-// `ajo stack` started, and a tenant's endpoint. Nothing of it outlives this program.
+// The whole service as real processes on free ports: the fake bank, the API, a worker and the sandbox beside a Postgres and a Redis, all of
+// them this program's own, and a tenant's endpoint. Nothing of it outlives this program.
 
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-const ajo = resolve(import.meta.dirname, '../../../bin/ajo');
+const root = resolve(import.meta.dirname, '../../..');
+const ajo = join(root, 'bin/ajo');
 const limit = 30000;
 
 // until waits for f to return something true, and returns it.
@@ -46,6 +48,25 @@ function run(args, env, cwd) {
   return p;
 }
 
+// servers starts a Postgres and a Redis: {database, redis, stop()}. `ajo stack` ends them when the command that it runs has read its input
+// to the end, which is also so when this program is gone.
+export async function servers() {
+  const child = spawn(ajo, ['stack', '--', 'sh', '-c', 'echo "$AJO_TEST_DATABASE_URL $AJO_TEST_REDIS_URL"; exec cat'], { cwd: root, stdio: 'pipe' });
+  let said = '';
+  child.stderr.on('data', (d) => { said += d; });
+  const ended = once(child, 'close');
+  const [line] = await Promise.race([once(child.stdout, 'data'), ended]);
+  const [database, redis] = String(line).trim().split(' ');
+  if (!redis) throw new Error('ajo stack ended: ' + said);
+  return {
+    database, redis,
+    async stop() {
+      child.stdin.end();
+      await ended;
+    },
+  };
+}
+
 // at is another database of the same server.
 function at(url, path) {
   const other = new URL(url);
@@ -53,15 +74,13 @@ function at(url, path) {
   return other.href;
 }
 
-// start returns a running service: {url, ops, bank, shop, code(email), request(…), tool(…), stop()}.
-export async function start() {
-  const database = process.env.AJO_TEST_DATABASE_URL;
-  if (!database) throw new Error('run this by `make test-web`, which starts Postgres and Redis');
+// start returns a service that runs beside the servers: {url, ops, bank, shop, code(email), request(…), tool(…), stop()}.
+export async function start({ database, redis }) {
   const dir = await mkdtemp(join(tmpdir(), 'ajo-web-'));
   const shop = await endpoint();
   const env = {
     PATH: process.env.PATH, HOME: dir, LOG_FORMAT: 'json', AJO_HTTP_ADDR: '127.0.0.1:0', AJO_OPS_ADDR: '127.0.0.1:0', AJO_DRAIN: '0s',
-    AJO_DATABASE_URL: database, AJO_REDIS_URL: process.env.AJO_TEST_REDIS_URL, AJO_ENCRYPTION_KEYS: 'web:' + randomBytes(32).toString('base64'),
+    AJO_DATABASE_URL: database, AJO_REDIS_URL: redis, AJO_ENCRYPTION_KEYS: 'web:' + randomBytes(32).toString('base64'),
     AJO_PROVIDER_ACCOUNT_ID: 'an-account', AJO_PROVIDER_CLIENT_ID: 'a-client', AJO_PROVIDER_CLIENT_SECRET: 'a-client-secret', AJO_PROVIDER_WEBHOOK_SECRET: 'a-webhook-secret',
     AJO_PROVIDER_RATE: '-1', AJO_PROVIDER_POST_RATE: '-1', AJO_PROVIDER_RECIPIENT_RATE: '-1', AJO_RATE_LIMIT: '100000-M', AJO_RATE_LIMIT_OPEN: '100000-M',
     AJO_MAIL_DIR: join(dir, 'mail'), AJO_SPOOL_DIR: join(dir, 'spool'),

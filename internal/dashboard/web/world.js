@@ -1,19 +1,24 @@
-// What the tests share: one running service, one browser, and tenants to be made in them.
+// What the tests of one file share: a running service, a browser, and tenants to be made in them. No other file's tests see any of it.
 
 import { after, before } from 'node:test';
 import { launch, settled, visitor } from './browser.js';
-import { start, until } from './stack.js';
+import { servers, start, until } from './stack.js';
 
 export const world = {};
 
 before(async () => {
-  world.service = await start();
+  world.servers = await servers();
+  world.service = await start(world.servers);
   world.browser = await launch();
-}, { timeout: 60000 });
+}, { timeout: 180000 });
 
 after(async () => {
   await world.browser?.close();
-  await world.service?.stop();
+  try {
+    await world.service?.stop();
+  } finally {
+    await world.servers?.stop();
+  }
 }, { timeout: 60000 });
 
 let made = 0;
