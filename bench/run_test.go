@@ -35,7 +35,7 @@ func build(m *testing.M) int {
 	ajo = filepath.Join(dir, "ajo")
 	// without the flags that make test has for the race detector, so that what make build has
 	// compiled serves again, and without what only a debugger reads
-	if out, err := exec.Command("go", "build", "-gcflags=", "-ldflags=-w", "-o", ajo, "ajo/cmd/ajo").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-gcflags=all=", "-ldflags=-w", "-o", ajo, "ajo/cmd/ajo").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		return 1
 	}

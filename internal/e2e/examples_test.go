@@ -32,7 +32,7 @@ type example struct {
 var examples = []example{
 	{"go", func(t *testing.T, program string) *exec.Cmd {
 		path := filepath.Join(t.TempDir(), program)
-		out, err := exec.Command("go", "build", "-gcflags=", "-o", path, "ajo/docs/examples/go/"+program).CombinedOutput()
+		out, err := exec.Command("go", "build", "-gcflags=all=", "-o", path, "ajo/docs/examples/go/"+program).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return exec.Command(path)
 	}},

@@ -25,7 +25,7 @@ var racingProgram = sync.OnceValues(func() (string, error) {
 
 // plain takes back the flags that make test has for the race detector, so that what make build has
 // compiled serves again.
-const plain = "-gcflags="
+const plain = "-gcflags=all="
 
 // build builds the binary as the file out, without what only a debugger reads: the linker spends a
 // third of its time on that.

@@ -363,7 +363,7 @@ func loaded(t *testing.T) *loader {
 }
 
 func newLoader(t *testing.T) *loader {
-	cmd := exec.Command("go", "list", "-gcflags=", "-export", "-deps", "-json=ImportPath,Export", "ajo/...")
+	cmd := exec.Command("go", "list", "-gcflags=all=", "-export", "-deps", "-json=ImportPath,Export", "ajo/...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
