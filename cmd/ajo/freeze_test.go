@@ -152,6 +152,8 @@ func TestFailuresAfterTheCommit(t *testing.T) {
 	defer func() { _ = writer.Rollback(context.WithoutCancel(o.ctx)) }()
 	_, err = writer.Exec(o.ctx, `UPDATE transfers SET updated_at = updated_at WHERE false`)
 	require.NoError(t, err)
+	const awaiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query_start > $1
+		AND query LIKE '%virtualtransaction FROM pg_locks%' AND query NOT LIKE '%pg_stat_activity%'`
 	id, leave, accepted := o.tenant.String(), "payouts that they are submitting may still leave", "payouts in it may still be accepted as before"
 	for said, c := range map[string]struct {
 		args      []string
@@ -162,6 +164,7 @@ func TestFailuresAfterTheCommit(t *testing.T) {
 		"per settlement 500.00":       {[]string{"tenant", "limits", "set", id, "--max-transfer", "500"}, `SELECT count(*) FROM payout_limits`, accepted},
 		"approvals needed: 2":         {[]string{"tenant", "policy", "set", id, "--approvals", "2", "--above", "500"}, `SELECT count(*) FROM tenants WHERE payout_approvals = 2`, accepted},
 	} {
+		begun := testenv.Value[time.Time](o.Env, `SELECT clock_timestamp()`)
 		whole := o.ctx
 		ctx, cancel := context.WithCancel(whole)
 		o.ctx = ctx
@@ -172,7 +175,9 @@ func TestFailuresAfterTheCommit(t *testing.T) {
 			out, note, err = o.run(append(c.args, "--yes", "--reason", "a theft")...)
 			done <- err
 		}()
-		testenv.Eventually(t, time.Minute, "the commit", func() bool { return testenv.Value[int](o.Env, c.sql) == 1 })
+		testenv.Eventually(t, time.Minute, "the commit, and that it waits", func() bool {
+			return testenv.Value[int](o.Env, c.sql) == 1 && testenv.Value[int](o.Env, awaiting, begun) > 0
+		})
 		cancel()
 		err := <-done
 		o.ctx = whole
