@@ -208,7 +208,7 @@ test('a payment that is reversed as it counts with another sum says where to loo
   const v = await visitAs(tenant);
   const { page } = v;
   await go(page, '/payments/' + first.ID);
-  await page.getByText('If it counts after all, or with another sum, it is a payment of its own, with the same bank’s reference.').waitFor();
+  await page.getByText('If it turns out to be valid, or of another amount, it appears as a separate payment with the same bank reference.').waitFor();
   await accessible(page, 'a reversed payment');
   await page.getByRole('link', { name: 'Payments with this reference' }).click();
   await page.getByRole('row', { name: '₦1,950.00' }).getByText('Confirmed').waitFor();
