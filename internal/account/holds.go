@@ -34,7 +34,7 @@ type NewHold struct {
 	Reason   string
 	Until    *time.Time     // nil: until it is released
 	By       *audit.By      // the member who asks for it; nil: an API key, whose holds are not in the audit log
-	Standing audit.Standing `json:"-"`
+	Standing audit.Standing // of who asks for it, checked behind the balance's lock
 }
 
 // holdShown is what the audit log keeps of a hold.
@@ -44,10 +44,11 @@ type holdShown struct {
 	Reason     string `json:"reason"`
 }
 
-// writeHold records that a member has placed or released a hold.
-func writeHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID uuid.UUID, by *audit.By, action string, h ledger.Hold) error {
+// writeHold records that a member has placed or released a hold. Of an API key there is no line, so
+// its standing is checked by itself; a member's is as the line is written ([audit.By.While]).
+func writeHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID uuid.UUID, by *audit.By, standing audit.Standing, action string, h ledger.Hold) error {
 	if by == nil {
-		return nil
+		return standing.Check(ctx, tx)
 	}
 	return audit.Write(ctx, tx, now, by.Entry(action, "hold:"+h.ID.String(), audit.Change{After: holdShown{h.AccountRef, h.Amount.String(), h.Reason}}).Of(tenantID))
 }
@@ -86,13 +87,10 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 			return nil, err
 		}
 		h, err := ledger.PlaceHold(ctx, tx, now, ledger.NewHold{AccountID: a.ID, Amount: amount, Reason: n.Reason, Until: n.Until, Provisional: s.Provisional})
-		if err == nil {
-			err = n.Standing.Check(ctx, tx) // it may have waited for the balance's lock
-		}
 		if err != nil {
 			return nil, err
 		}
-		return h, writeHold(ctx, tx, now, tenantID, n.By, "hold.place", h)
+		return h, writeHold(ctx, tx, now, tenantID, n.By, n.Standing, "hold.place", h)
 	})
 }
 
@@ -104,14 +102,11 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, by *audit.By, standing audit.Standing, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
 	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
 		h, err := ledger.ReleaseHold(ctx, tx, now, tenantID, id)
-		if err == nil {
-			err = standing.Check(ctx, tx)
-		}
 		if err != nil {
 			return nil, err
 		}
 		tx.AfterCommit(func(ctx context.Context) { _ = freeze.Resume(ctx, s.Pool, now, freeze.Account, h.AccountID) })
-		return h, writeHold(ctx, tx, now, tenantID, by, "hold.release", h)
+		return h, writeHold(ctx, tx, now, tenantID, by, standing, "hold.release", h)
 	})
 }
 
