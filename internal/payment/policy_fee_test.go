@@ -161,3 +161,27 @@ func (b *policies) policyRef(txnRef string) string {
 	own, _ := key.Name()
 	return "AJR" + hex.EncodeToString(b.account[8:]) + hex.EncodeToString(sum[:4]) + hex.EncodeToString(own[:4])
 }
+
+// A refund by policy takes all that was held, with the fee that the tenant bears: the payment is
+// taken back by the bank and restored, and nothing of it is left to hold or to refund.
+func TestARestoredPaymentWasRefundedWithItsFee(t *testing.T) {
+	b := setupBorne(t, "4.00")
+	b.free("4900.00")
+	id, txn := b.pays("4000.00")
+	b.toTheEnd(id, 10)
+	sent := b.sent()
+	require.Equal(t, "success 3965.00 058 0123456789 true", sent[len(sent)-1])
+	left := b.left()
+	b.receive(b.reversal(txn))
+	b.taken(txn, "REFUND")
+	b.toTheEnd(id, 10)
+	b.Clock.Advance(time.Hour)
+	b.taken(txn, "SUCCESS")
+	r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(t, err)
+	require.Empty(t, b.hold(r.Replacement))
+	b.toTheEnd(r.Replacement, 10)
+	require.Empty(t, b.hold(r.Replacement))
+	require.Equal(t, left, b.left())
+	require.Equal(t, sent, b.sent())
+}

@@ -369,3 +369,24 @@ func TestHeldBackPaymentThatFailed(t *testing.T) {
 	balance, _ := b.books()
 	require.Equal(t, "4975.00", balance)
 }
+
+// Nor is it named in the first run after it was held back.
+func TestHeldBackPaymentThatFailedBeforeItWasNamed(t *testing.T) {
+	t.Parallel()
+	for status, named := range map[string]int{fakebank.StatusFailed: 0, fakebank.StatusSuccess: 1} {
+		t.Run(status, func(t *testing.T) {
+			b := setup(t)
+			x, y := b.sessionless(b.paySilently("5000.00")), b.sessionless(b.paySilently("5000.00"))
+			hidden := func(txn fakebank.Transaction, is bool) {
+				b.bank.SetTransaction(txn.ID, func(t *fakebank.Transaction) { t.Hidden = is })
+			}
+			hidden(y, true)
+			require.Len(t, b.lastHour().ToPost, 1)
+			hidden(x, true)
+			require.Equal(t, payment.CategoryProcessingError, b.post(b.receive(b.hook(y)).ID).Category)
+			hidden(y, false)
+			b.recorded(y, status)
+			require.Equal(t, named, b.lastHour().Counts[reconcile.LookAlike])
+		})
+	}
+}

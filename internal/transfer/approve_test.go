@@ -104,6 +104,19 @@ func TestAPayoutAwaitsApproval(t *testing.T) {
 	b.log.HasNot(t, "not_submitted")
 }
 
+// The answer says what is awaited for one approval too.
+func TestTheAnswerAwaitsOneApproval(t *testing.T) {
+	b := setup(t)
+	b.fund("200.00")
+	b.policy(1, "50.00", "")
+	for amount, awaiting := range map[string]string{"50.00": "", "60.00": "approval"} {
+		o := order(amount)
+		s, err := b.svc.Settle(b.ctx, b.tenant, "shop", o, b.key(amount, o))
+		require.NoError(t, err)
+		require.Equal(t, awaiting, accepted(t, s).Awaiting, amount)
+	}
+}
+
 // A rejection, and 24 hours without enough approvals, give the money back.
 func TestAPayoutThatIsNotApproved(t *testing.T) {
 	ends := map[string]struct {
