@@ -77,8 +77,8 @@ func TestDiskStaysFlat(t *testing.T) {
 	}
 	flat(parts, 100)
 	flat(bytes, 110)
-	// Postgres uses an index's emptied page again once no transaction of the whole cluster is older,
-	// and long ones of other tests may be. Until then the rows take new pages.
+	// Postgres uses an index's emptied page again once no transaction of the cluster is older, and
+	// long ones of other tests may be. Until then the rows take new pages.
 	flat(indexes, 150)
 	for _, r := range retention.Rules(kept) {
 		require.Equal(t, r.Age != "", dailyRows[r.Table] != "", "%s: removed by age, or among the rows of a day, but not both", r.Table)
