@@ -27,6 +27,7 @@ func TestPriceOfASum(t *testing.T) {
 	require.Equal(t, "0.00", half.Charge(money.Must("0.99")).Fee.String())
 	require.Equal(t, "5.00 0.38", half.Charge(money.Must("1000.00")).Fee.String()+" "+half.Charge(money.Must("1000.00")).VAT.String())
 	flat := Standing{Price: Price{Flat: money.Must("50.00")}, VAT: money.MustRate("7.5")}
+	require.NoError(t, Price{On: OnPayout, Minimum: most, Cap: &most}.Check(), "one sum for all")
 	c := flat.ChargeWithin(money.Must("30.00"), money.Must("20.00"))
 	require.Equal(t, "18.60 1.40", c.Fee.String()+" "+c.VAT.String(), "no more than arrives")
 }
