@@ -239,7 +239,7 @@ func TestDeliveryIsAsDescribed(t *testing.T) {
 		txn := []string{"t-1", "t-2"}[i]
 		w.pay(event{"r-" + txn, txn, "shop-1", "5000.00", "10.5"})
 		id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM deliveries WHERE status = 'pending'`)
-		require.NoError(t, deliveries.Claim(context.Background(), []uuid.UUID{id})[0](context.Background()))
+		require.NoError(t, deliveries.Attempt(context.Background(), deliveries.Claim(context.Background(), []uuid.UUID{id})[0]))
 		r := <-got
 		require.NoError(t, op.CheckRequest(r), string(r.Body))
 		require.NotEmpty(t, r.Header.Get("X-Service-Signature"), "the secret came with the URL")
@@ -248,7 +248,7 @@ func TestDeliveryIsAsDescribed(t *testing.T) {
 	w.everyEnd(m)
 	for _, typ := range webhook.Types[1:] {
 		id := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM deliveries WHERE status = 'pending' AND event_type = $1 LIMIT 1`, string(typ))
-		require.NoError(t, deliveries.Claim(context.Background(), []uuid.UUID{id})[0](context.Background()))
+		require.NoError(t, deliveries.Attempt(context.Background(), deliveries.Claim(context.Background(), []uuid.UUID{id})[0]))
 		r := <-got
 		require.NoError(t, ops[string(typ)].CheckRequest(r), string(r.Body))
 	}

@@ -112,7 +112,8 @@ func TestWhereDeliveriesGo(t *testing.T) {
 	w.do("POST", "/v1/accounts", `{"externalRef":"own","name":"Ada Obi","callbackUrl":"`+tenant.URL+`/account"}`, key...).ok(201, nil)
 	for ref, want := range map[string]string{"plain": "POST /tenant", "own": "POST /account"} {
 		w.pay(event{"r-" + ref, "t-" + ref, ref, "5000.00", "10.5"})
-		require.NoError(t, deliveries.Claim(context.Background(), []uuid.UUID{testenv.Value[uuid.UUID](w.Env, `SELECT id FROM deliveries WHERE status = 'pending'`)})[0](context.Background()))
+		claimed := deliveries.Claim(context.Background(), []uuid.UUID{testenv.Value[uuid.UUID](w.Env, `SELECT id FROM deliveries WHERE status = 'pending'`)})
+		require.NoError(t, deliveries.Attempt(context.Background(), claimed[0]))
 		c := <-got
 		require.Equal(t, want, c.request)
 		at, digest, ok := strings.Cut(strings.TrimPrefix(c.signature, "t="), ",v1=")

@@ -3,7 +3,9 @@ package workers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -34,9 +36,10 @@ var errNoSlot = errors.New("as many items as this process may work on were under
 // off: a tenant's items roughly keep their order.
 type dispatcher struct {
 	kind  tasks.Kind
-	work  bulk
+	work  handler
 	clock clock.Clock // Postgres', by which rows are due
 	log   *slog.Logger
+	rows  *metrics.Queue
 	tasks [2]int // taken at once from the queue, and from the slow queue
 
 	mu      sync.Mutex
@@ -66,12 +69,12 @@ type waiter struct {
 // newDispatcher takes as many tasks from the queue as there may be items, since tasks need not be
 // full: items without room go to the slow queue, which waits. From the slow queue it takes full
 // tasks for all slots, and one that waits; the rest is left to other processes.
-func newDispatcher(k tasks.Kind, slots int, work bulk, c clock.Clock, log *slog.Logger) *dispatcher {
+func newDispatcher(k tasks.Kind, slots int, work handler, c clock.Clock, log *slog.Logger) *dispatcher {
 	spec := tasks.Specs[k]
 	room := spec.Room * slots
 	return &dispatcher{
-		kind: k, work: work, clock: c, log: log.With(slog.String("kind", string(k))), free: slots, room: room,
-		tasks:   [2]int{room, max(2, slots/spec.MaxIDs+1)},
+		kind: k, work: work, clock: c, log: log.With(slog.String("kind", string(k))), rows: metrics.NewQueue(string(k)),
+		free: slots, room: room, tasks: [2]int{room, max(2, slots/spec.MaxIDs+1)},
 		tenants: map[uuid.UUID]*share{}, slow: map[uuid.UUID]time.Time{}, next: semaphore.NewWeighted(1),
 	}
 }
@@ -144,7 +147,8 @@ func (d *dispatcher) await(ctx context.Context, tenant uuid.UUID, n int) (int, e
 	}
 }
 
-// do works on admitted items as they get slots, and calls done for each.
+// do works on admitted items as they get slots, and calls done for each. It works on them
+// concurrently, so that their writes share commits; the last one has the caller's goroutine.
 func (d *dispatcher) do(ctx context.Context, tenant uuid.UUID, items []taskItem, done func(i int, err error)) {
 	// The slots bound the calls to the bank. What is turned away there would come back later each
 	// time, while the bank is idle.
@@ -166,20 +170,34 @@ func (d *dispatcher) do(ctx context.Context, tenant uuid.UUID, items []taskItem,
 		part := items[:n]
 		items = items[n:]
 		run := func() {
-			ids, ended := make([]uuid.UUID, n), 0
+			begin, ids := time.Now(), make([]uuid.UUID, n)
 			for j, p := range part {
 				ids[j] = p.id
 			}
-			d.work(ctx, ids, func(j int, err error) {
-				done(part[j].i, err)
-				if d.kind == tasks.Ingest { // they are worked on together, and so are the next
-					if ended++; ended == n {
-						d.leave(tenant, n, n)
+			work := d.work(ctx, ids)
+			one := func(j int) {
+				var err error
+				defer func() {
+					if p := recover(); p != nil { // one row's panic must not end the others' process, again and again
+						err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 					}
-					return
+					d.rows.Worked(outcome(ctx, err), time.Since(begin))
+					done(part[j].i, err)
+				}()
+				err = work(j)
+			}
+			if d.kind == tasks.Ingest { // they were posted together, and what gets their slots is posted together too
+				for j := range n {
+					one(j)
 				}
-				d.leave(tenant, 1, 1)
-			})
+				d.leave(tenant, n, n)
+				return
+			}
+			for j := range n - 1 {
+				all.Go(func() { one(j); d.leave(tenant, 1, 1) })
+			}
+			one(n - 1)
+			d.leave(tenant, 1, 1)
 		}
 		if len(items) == 0 {
 			run()

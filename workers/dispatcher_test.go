@@ -33,17 +33,17 @@ type watched struct {
 
 func newWatched(k tasks.Kind, slots int) *watched {
 	w := &watched{goOn: make(chan struct{})}
-	w.dispatcher = newDispatcher(k, slots, func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
+	w.dispatcher = newDispatcher(k, slots, func(ctx context.Context, ids []uuid.UUID) func(int) error {
 		w.mu.Lock()
 		for range ids {
 			w.begun = append(w.begun, provider.TenantOf(ctx))
 		}
 		w.mu.Unlock()
-		for i := range ids {
+		return func(i int) error {
 			if i == 0 || k != tasks.Ingest { // whose items are worked on together
 				<-w.goOn
 			}
-			done(i, nil)
+			return nil
 		}
 	}, clock.System, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	return w
@@ -89,10 +89,10 @@ func (w *watched) of(tenants ...uuid.UUID) (n int) {
 func TestWorkIsPatient(t *testing.T) {
 	t.Parallel()
 	var patient bool
-	d := newDispatcher(tasks.Settle, 1, func(ctx context.Context, _ []uuid.UUID, done func(int, error)) {
+	d := newDispatcher(tasks.Settle, 1, each(func(ctx context.Context, _ uuid.UUID) error {
 		patient = provider.IsPatient(ctx)
-		done(0, nil)
-	}, clock.System, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		return nil
+	}), clock.System, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	tenant := uuid.New()
 	require.Equal(t, 1, d.admit(tenant, 1))
 	d.do(t.Context(), tenant, []taskItem{{0, uuid.New()}}, func(_ int, err error) { require.NoError(t, err) })

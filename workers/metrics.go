@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
@@ -15,18 +13,7 @@ import (
 	"ajo/tasks"
 )
 
-// counted counts the result of each row, and the time that it took.
-func counted(k tasks.Kind, work bulk) bulk {
-	counts := metrics.NewQueue(string(k))
-	return func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
-		begin := time.Now()
-		work(ctx, ids, func(i int, err error) {
-			counts.Worked(outcome(ctx, err), time.Since(begin))
-			done(i, err)
-		})
-	}
-}
-
+// outcome says how the metrics count the result of a row.
 func outcome(ctx context.Context, err error) metrics.Outcome {
 	switch {
 	case err == nil:

@@ -140,14 +140,17 @@ func TestPanicIsOneRowsFailure(t *testing.T) {
 	b := setup(t)
 	good, poison := uuid.New(), uuid.New()
 	var did []uuid.UUID
-	each(func(_ context.Context, id uuid.UUID) error {
+	d := newDispatcher(tasks.Expire, 2, each(func(_ context.Context, id uuid.UUID) error {
 		if id == poison {
 			panic("a bug")
 		}
 		did = append(did, id)
 		return nil
-	})(b.ctx, []uuid.UUID{poison, good}, func(i int, err error) {
-		require.Equal(t, i == 0, err != nil, err)
-	})
+	}), b.opts.Clock, b.opts.Log)
+	require.Equal(t, 2, d.admit(b.tenant, 2))
+	failed := make([]error, 2)
+	d.do(b.ctx, b.tenant, []taskItem{{0, poison}, {1, good}}, func(i int, err error) { failed[i] = err })
+	require.ErrorContains(t, failed[0], "a bug")
+	require.NoError(t, failed[1])
 	require.Equal(t, []uuid.UUID{good}, did)
 }

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -90,39 +89,16 @@ type Options struct {
 	Keep retention.Keep
 }
 
-// handler does the work on one row. A [retry.At] error says when it is due again, [retry.Exhausted]
-// that nothing tries again by itself; nil that nothing is left to do now.
-type handler func(ctx context.Context, id uuid.UUID) error
+// handler does the work on the rows of a task: what can be done together at once, and what is left
+// for row i in the function that it returns, which is called for each. A [retry.At] error says when
+// the row is due again, [retry.Exhausted] that nothing tries again by itself; nil that nothing is
+// left to do now.
+type handler func(ctx context.Context, ids []uuid.UUID) (row func(i int) error)
 
-// bulk does the work on the rows of a task, and calls done for each as it ends, with the error that
-// a [handler] would return.
-type bulk func(ctx context.Context, ids []uuid.UUID, done func(i int, err error))
-
-// each works on the rows concurrently, so that their writes share commits.
-func each(h handler) bulk {
-	return func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
-		sideBySide(len(ids), func(i int) error { return h(ctx, ids[i]) }, done)
-	}
-}
-
-// sideBySide does n pieces of work at once, and calls done for each.
-func sideBySide(n int, do func(i int) error, done func(i int, err error)) {
-	safe := func(i int) (err error) {
-		defer func() { // one row's panic must not end the others' process, again and again
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			}
-		}()
-		return do(i)
-	}
-	var all sync.WaitGroup
-	defer all.Wait()
-	for i := range n {
-		if i == n-1 {
-			done(i, safe(i))
-		} else {
-			all.Go(func() { done(i, safe(i)) })
-		}
+// each is the handler of a kind whose rows have nothing to do together.
+func each(work func(ctx context.Context, id uuid.UUID) error) handler {
+	return func(ctx context.Context, ids []uuid.UUID) func(int) error {
+		return func(i int) error { return work(ctx, ids[i]) }
 	}
 }
 
@@ -183,26 +159,25 @@ func Start(o Options) (*Workers, error) {
 	return w, nil
 }
 
-// work returns the function that does the work of a kind.
-func (w *Workers) work(k tasks.Kind) bulk {
+// work returns the handler of a kind.
+func (w *Workers) work(k tasks.Kind) handler {
 	switch k {
 	case tasks.Confirm: // asks the bank about a posted payment
-		return counted(k, each(w.Payments.Confirm))
+		return each(w.Payments.Confirm)
 	case tasks.Settle: // does the next step of a transfer
-		return counted(k, each(w.Transfers.Advance))
+		return each(w.Transfers.Advance)
 	case tasks.Deliver: // sends an event to its tenant
-		return counted(k, func(ctx context.Context, ids []uuid.UUID, done func(int, error)) {
-			attempts := w.Webhooks.Claim(ctx, ids)
-			sideBySide(len(ids), func(i int) error { return attempts[i](ctx) }, done)
-		})
+		return func(ctx context.Context, ids []uuid.UUID) func(int) error {
+			claimed := w.Webhooks.Claim(ctx, ids)
+			return func(i int) error { return w.Webhooks.Attempt(ctx, claimed[i]) }
+		}
 	case tasks.Expire: // ends a one-time account at its deadline, and closes an expired one at the bank
-		return counted(k, each(w.Accounts.AdvanceExpiry))
+		return each(w.Accounts.AdvanceExpiry)
 	case tasks.Ingest: // posts stored events to the ledger, all of a task together
-		return counted(k, func(ctx context.Context, ids []uuid.UUID, done func(i int, err error)) {
-			for i, p := range w.Payments.PostAll(ctx, ids) {
-				done(i, p.Err)
-			}
-		})
+		return func(ctx context.Context, ids []uuid.UUID) func(int) error {
+			posted := w.Payments.PostAll(ctx, ids)
+			return func(i int) error { return posted[i].Err }
+		}
 	}
 	panic("workers: no function does work of the kind " + string(k))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ajo/internal/batch"
 	"ajo/internal/failpoint"
 	"ajo/internal/metrics"
 	"ajo/internal/pg"
@@ -55,32 +56,30 @@ var (
 	putOffAs    = map[error]string{ErrBusy: "busy", errHeld: "held", errPaused: "paused"}
 )
 
-// Claim claims deliveries together, and returns for each a function that makes the attempt that is
-// due: sign, POST, record. Running it twice, late, or after a crash at any line is safe; at worst
-// the receiver sees an event again, and recognises it by its transactionGroupId and eventType.
+// Claimed is a delivery that [Service.Claim] has claimed, or why it has not.
+type Claimed = batch.Outcome[*dueDelivery]
+
+// Claim claims deliveries together, for an [Service.Attempt] of each.
+func (s *Service) Claim(ctx context.Context, ids []uuid.UUID) []Claimed {
+	return s.claims.DoAll(ctx, ids)
+}
+
+// Attempt makes the attempt that is due for a claimed delivery: sign, POST, record. Claiming and
+// attempting it twice, late, or after a crash at any line is safe; at worst the receiver sees an
+// event again, and recognises it by its transactionGroupId and eventType.
 //
-// An attempt returns nil when the delivery has arrived, when nothing is due (unknown id, delivered,
-// dead, claimed by somebody else, due later), and when its claim was lost before it could record.
+// It returns nil when the delivery has arrived, when nothing is due (unknown id, delivered, dead,
+// claimed by somebody else, due later), and when the claim was lost before it could record.
 // retry.At says when the row is due again: after a failed attempt, or without one ([ErrBusy],
 // [errHeld], [errPaused], [errEarly]: the caller should count no failure). retry.Exhausted says
 // that this was the last attempt, or [errRemoved], and the row is a dead letter. Any other error is
 // ours: the attempt was not recorded (or it was, and the answer of Postgres was lost), and once the
 // lease has ended, the row says what is due.
-func (s *Service) Claim(ctx context.Context, ids []uuid.UUID) []func(context.Context) error {
-	attempts := make([]func(context.Context) error, len(ids))
-	for i, o := range s.claims.DoAll(ctx, ids) {
-		attempts[i] = func(ctx context.Context) error {
-			if o.Err != nil || o.Value == nil {
-				return o.Err
-			}
-			return s.attempt(ctx, o.Value)
-		}
+func (s *Service) Attempt(ctx context.Context, c Claimed) error {
+	w := c.Value
+	if c.Err != nil || w == nil {
+		return c.Err
 	}
-	return attempts
-}
-
-// attempt makes the attempt of a claimed delivery.
-func (s *Service) attempt(ctx context.Context, w *dueDelivery) error {
 	now := s.clock.Now()
 	if w.DueAt.After(now) {
 		return retry.At(w.DueAt, errEarly)

@@ -251,10 +251,11 @@ func TestRemovedEndpointAfterTheLease(t *testing.T) {
 	b.Exec(`UPDATE webhook_endpoints SET removed_at = $2, secret = NULL WHERE id = $1`, e, b.Clock.Now())
 	late := b.Claim(b.ctx, ids)[0]
 	b.Clock.Advance(work.Term + time.Second)
-	holder := b.another(Options{}, safehttp.Options{}).Claim(b.ctx, ids)[0]
-	require.NoError(t, late(b.ctx))
+	other := b.another(Options{}, safehttp.Options{})
+	holder := other.Claim(b.ctx, ids)[0]
+	require.NoError(t, b.Attempt(b.ctx, late))
 	require.Equal(t, Pending, b.get(ids[0]).Status)
-	require.ErrorIs(t, holder(b.ctx), errRemoved)
+	require.ErrorIs(t, other.Attempt(b.ctx, holder), errRemoved)
 	require.Equal(t, Dead, b.get(ids[0]).Status)
 }
 

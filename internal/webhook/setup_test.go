@@ -60,7 +60,7 @@ func setup(t testing.TB) *bundle {
 
 // Deliver makes the attempt that is due for one delivery.
 func (s *Service) Deliver(ctx context.Context, id uuid.UUID) error {
-	return s.Claim(ctx, []uuid.UUID{id})[0](ctx)
+	return s.Attempt(ctx, s.Claim(ctx, []uuid.UUID{id})[0])
 }
 
 // alone is setup for tests of all tenants' deliveries.
