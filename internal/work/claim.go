@@ -53,9 +53,11 @@ const (
 )
 
 // Due claims those of the given items that are due and not leased. It writes and locks nothing:
-// others may claim the same items, and one of them records a result.
+// others may claim the same items, and one of them records a result. Due and [Take] are the first
+// SQL of nearly every task. They call Query themselves, as the calls to there are kept few
+// (docs/architecture.md lists them).
 func Due(ctx context.Context, q pg.Querier, kind Kind, now time.Time, ids []uuid.UUID) (map[uuid.UUID]Claim, error) {
-	rows := pg.Rows(ctx, q, dueSQL, string(kind), slices.Compact(sorted(ids)), now)
+	rows, _ := q.Query(ctx, dueSQL, string(kind), slices.Compact(sorted(ids)), now) // rows have the error too
 	claims := make(map[uuid.UUID]Claim, len(ids))
 	var c Claim
 	_, err := pgx.ForEachRow(rows, []any{&c.ID, &c.Version, &c.DueAt}, func() error {
@@ -69,7 +71,8 @@ func Due(ctx context.Context, q pg.Querier, kind Kind, now time.Time, ids []uuid
 // work that is done in this transaction. Another transaction that takes one of them waits for the
 // end of this one, and gets it only if this one is rolled back.
 func Take(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids []uuid.UUID) ([]uuid.UUID, error) {
-	return pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], takeSQL, string(kind), slices.Compact(sorted(ids)), now)
+	rows, _ := tx.Query(ctx, takeSQL, string(kind), slices.Compact(sorted(ids)), now) // as in Due
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
 // Lease leases the items of claims until the given time, for work that calls a third party: nobody
