@@ -2,6 +2,9 @@ package work_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,4 +141,21 @@ func TestLostLeaseIsNotRenewed(t *testing.T) {
 	b.Clock.Advance(work.Term)
 	require.ErrorIs(t, first.Stands(), work.ErrLeaseEnded)
 	require.Equal(t, []bool{false}, b.finish(work.Settle, work.Outcome{Claim: lost[0]}))
+}
+
+// Who keeps no lease has no goroutine that renews, whether it has kept one before or not.
+func TestNobodyRenewsForWhoKeepsNothing(t *testing.T) {
+	b := setup(t)
+	renews := func() bool {
+		stacks := make([]byte, 8<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		return strings.Contains(string(stacks), fmt.Sprintf("work.renewAll(%p", b.Pool))
+	}
+	require.False(t, renews())
+	for _, c := range b.leased(work.Settle, 2, time.Minute) {
+		h := work.KeepLease(b.ctx, b.Pool, b.Clock, work.Settle, c, time.Minute)
+		testenv.Eventually(t, 10*time.Second, "a goroutine that renews", renews)
+		h.Release()
+		testenv.Eventually(t, 10*time.Second, "no goroutine that renews", func() bool { return !renews() })
+	}
 }
