@@ -75,7 +75,7 @@ func (s *Service) BusinessKYC(ctx context.Context, id uuid.UUID, businessType, c
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		var from KYCStatus
-		err := tx.QueryRow(ctx, `SELECT kyc_status FROM tenants WHERE id = $1 FOR UPDATE`, id).Scan(&from)
+		err := tx.QueryRow(ctx, `SELECT kyc_status FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&from)
 		if err != nil {
 			return err
 		}

@@ -46,6 +46,19 @@ func TestBusinessKYC(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Payments and payouts write rows that refer to the tenant, such as deliveries. They do not wait
+// for a business KYC that waits for its member.
+func TestMoneyDoesNotWaitForBusinessKYC(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	in := b.shop("ada@example.com")
+	ada := bySession.While(b.Standing(Tenant{}, in.owner.Token, Owner))
+	require.NoError(t, b.InOrder(
+		testenv.Runs(`SELECT FROM members WHERE id = $1 FOR NO KEY UPDATE`, b.member(in.owner).ID),
+		testenv.Runs(`SELECT FROM tenants WHERE id = $1 FOR KEY SHARE`, in.id), // as an insert does
+		func() error { _, err := b.BusinessKYC(ctx, in.id, "ngo", "", ada); return err }))
+}
+
 // Every state × event pair.
 func TestKYCTransitions(t *testing.T) {
 	spec.Shows(t, "state.tenant-kyc.values", "state.tenant-kyc.others")
