@@ -134,13 +134,13 @@ func (s *Service) Activate(ctx context.Context, id uuid.UUID, by audit.By) (bool
 
 func (s *Service) setStatus(ctx context.Context, id uuid.UUID, to, action string, by audit.By) (changed bool, err error) {
 	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
-		if changed = t.status != to; !changed {
+		if changed = t.Status != to; !changed {
 			return nil
 		}
 		if err := enter(ctx, tx, now, id, to); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry(action, target(id), struct{ Name, From, To string }{t.name, t.status, to}).Of(id))
+		return audit.Write(ctx, tx, now, by.Entry(action, target(id), struct{ Name, From, To string }{t.Name, t.Status, to}).Of(id))
 	})
 	return changed && err == nil, err
 }
@@ -160,7 +160,7 @@ func enter(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, status st
 func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, email string, by audit.By) (ended int64, err error) {
 	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) (err error) {
 		var m Member
-		of, name := target(id), t.name
+		of, name := target(id), t.Name
 		if email != "" {
 			if m, err = readJoined(ctx, tx, id, email); err != nil {
 				return err
@@ -182,7 +182,7 @@ func (s *Service) EndSessions(ctx context.Context, id uuid.UUID, email string, b
 // answers false, and records nothing, when that is so already. For operators; [ErrNotFound].
 func (s *Service) SetOperator(ctx context.Context, id uuid.UUID, operator bool, by audit.By) (changed bool, err error) {
 	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
-		if changed = t.operator != operator; !changed {
+		if changed = t.Operator != operator; !changed {
 			return nil
 		}
 		if _, err := tx.Exec(ctx, `UPDATE tenants SET operator = $2, updated_at = $3 WHERE id = $1`, id, operator, now); err != nil {
@@ -191,7 +191,7 @@ func (s *Service) SetOperator(ctx context.Context, id uuid.UUID, operator bool, 
 		return audit.Write(ctx, tx, now, by.Entry("tenant.operator", target(id), struct {
 			Name     string
 			Operator bool
-		}{t.name, operator}).Of(id))
+		}{t.Name, operator}).Of(id))
 	})
 	return changed && err == nil, err
 }
@@ -216,7 +216,7 @@ func (s *Service) SetPayoutFee(ctx context.Context, id uuid.UUID, bearer FeeBear
 		return audit.Write(ctx, tx, now, by.Entry("tenant.payout-fee", target(id), struct {
 			Name   string
 			Bearer FeeBearer
-		}{t.name, bearer}))
+		}{t.Name, bearer}))
 	})
 	return changed && err == nil, err
 }
@@ -260,39 +260,9 @@ func (s *Service) RotateWebhookSecret(ctx context.Context, shown Record, by audi
 		return audit.Write(ctx, tx, now, by.Entry("tenant.rotate-secret", target(id), struct {
 			Name          string
 			PreviousUntil *time.Time
-		}{t.name, previousUntil}).Of(id))
+		}{t.Name, previousUntil}).Of(id))
 	})
 	return previousUntil, err
-}
-
-// locked is a tenant's row while its lock is held.
-type locked struct {
-	name     string
-	status   string
-	operator bool
-	secret   []byte
-	// until when the secret before it signs; nil: there is none
-	previousUntil *time.Time
-}
-
-// locking makes a change of a tenant in a transaction, with its row locked. [ErrNotFound].
-func (s *Service) locking(ctx context.Context, id uuid.UUID, do func(tx pg.Tx, now time.Time, t locked) error) error {
-	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		t, err := lock(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		return do(tx, now, t)
-	})
-}
-
-// lock locks the tenant's row; [ErrNotFound].
-func lock(ctx context.Context, tx pg.Tx, id uuid.UUID) (locked, error) {
-	var t locked
-	err := tx.QueryRow(ctx, `SELECT name, status, operator, webhook_secret, webhook_secret_previous_until FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).
-		Scan(&t.name, &t.status, &t.operator, &t.secret, &t.previousUntil)
-	return t, pg.OrNone(err, ErrNotFound)
 }
 
 func target(id uuid.UUID) string { return "tenant:" + id.String() }

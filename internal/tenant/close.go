@@ -53,14 +53,14 @@ func (s *Service) empty(ctx context.Context, q pg.Querier, id uuid.UUID) error {
 // [Service.Suspend].
 func (s *Service) BeginClose(ctx context.Context, id uuid.UUID, by audit.By) (closed bool, err error) {
 	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
-		if closed = t.status == Closed; closed {
+		if closed = t.Status == Closed; closed {
 			return nil
 		}
 		if err := s.empty(ctx, tx, id); err != nil {
 			return err
 		}
 		accounts, err := openAccounts(ctx, tx, id)
-		if err != nil || t.status == Suspended && accounts == 0 { // a call before this one has recorded it
+		if err != nil || t.Status == Suspended && accounts == 0 { // a call before this one has recorded it
 			return err
 		}
 		if err := enter(ctx, tx, now, id, Suspended); err != nil {
@@ -69,7 +69,7 @@ func (s *Service) BeginClose(ctx context.Context, id uuid.UUID, by audit.By) (cl
 		return audit.Write(ctx, tx, now, by.Entry("tenant.begin-close", target(id), struct {
 			Name, From, To string
 			Accounts       int64 // that end
-		}{t.name, t.status, Suspended, accounts}).Of(id))
+		}{t.Name, t.Status, Suspended, accounts}).Of(id))
 	})
 	if err != nil || closed {
 		return closed, err
@@ -94,7 +94,7 @@ func openAccounts(ctx context.Context, q pg.Querier, id uuid.UUID) (n int64, err
 // [ErrNotFound].
 func (s *Service) FinishClose(ctx context.Context, id uuid.UUID, by audit.By) (waiting int64, err error) {
 	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
-		if t.status == Closed {
+		if t.Status == Closed {
 			return nil
 		}
 		if err := s.empty(ctx, tx, id); err != nil {
@@ -118,7 +118,7 @@ func (s *Service) FinishClose(ctx context.Context, id uuid.UUID, by audit.By) (w
 		if _, err := deleteSessions(ctx, tx, now, id, uuid.Nil, secret.Redacted{}); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, now, by.Entry("tenant.close", target(id), struct{ Name, From, To string }{t.name, t.status, Closed}).Of(id))
+		return audit.Write(ctx, tx, now, by.Entry("tenant.close", target(id), struct{ Name, From, To string }{t.Name, t.Status, Closed}).Of(id))
 	})
 	return waiting, err
 }

@@ -98,13 +98,8 @@ func (s *Service) AddEndpoint(ctx context.Context, id uuid.UUID, c EndpointChang
 	var e Endpoint
 	var email string
 	fresh := secret.NewSigningSecret()
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
-		now := s.Clock.Now()
-		var many int
-		if err := tx.QueryRow(ctx, `SELECT email, webhook_endpoints FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&email, &many); err != nil {
-			return err
-		}
-		if many >= maxEndpoints {
+	err := s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) (err error) {
+		if email = t.Email; t.endpoints >= maxEndpoints {
 			return errEndpoints
 		}
 		if err := checkTarget(ctx, tx, id, c); err != nil {
@@ -147,13 +142,8 @@ func (s *Service) ChangeEndpoint(ctx context.Context, id, endpoint uuid.UUID, c 
 	var e Endpoint
 	var email string
 	turned := false
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		was, mail, err := lockEndpoint(ctx, tx, now, id, endpoint)
-		if err != nil {
-			return err
-		}
-		if email, turned = mail, c.URL != nil && *c.URL != was.URL; !turned {
+	err := s.lockingEndpoint(ctx, id, endpoint, func(tx pg.Tx, now time.Time, t locked, was Endpoint) (err error) {
+		if email, turned = t.Email, c.URL != nil && *c.URL != was.URL; !turned {
 			c.URL = nil
 		}
 		if err := checkTarget(ctx, tx, id, c); err != nil {
@@ -181,12 +171,7 @@ func (s *Service) ChangeEndpoint(ctx context.Context, id, endpoint uuid.UUID, c 
 // RemoveEndpoint ends an endpoint: nothing is sent to it any more. What waits for it becomes a dead
 // letter. Its secrets are gone. [ErrEndpointNotFound], also for one that was removed before.
 func (s *Service) RemoveEndpoint(ctx context.Context, id, endpoint uuid.UUID, by audit.By) error {
-	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		was, _, err := lockEndpoint(ctx, tx, now, id, endpoint)
-		if err != nil {
-			return err
-		}
+	return s.lockingEndpoint(ctx, id, endpoint, func(tx pg.Tx, now time.Time, _ locked, was Endpoint) error {
 		if err := removeEndpoints(ctx, tx, now, id, []uuid.UUID{endpoint}); err != nil {
 			return err
 		}
@@ -211,12 +196,7 @@ func removeEndpoints(ctx context.Context, tx pg.Tx, now time.Time, tenant uuid.U
 func (s *Service) RotateEndpointSecret(ctx context.Context, id, endpoint uuid.UUID, replace bool, by audit.By) (Endpoint, secret.Redacted, error) {
 	var e Endpoint
 	fresh := secret.NewSigningSecret()
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		was, _, err := lockEndpoint(ctx, tx, now, id, endpoint)
-		if err != nil {
-			return err
-		}
+	err := s.lockingEndpoint(ctx, id, endpoint, func(tx pg.Tx, now time.Time, _ locked, was Endpoint) (err error) {
 		if was.PreviousSecretUntil != nil && !replace {
 			return errEndpointRotated
 		}
@@ -254,16 +234,17 @@ func (s *Service) keepEndpointSecret(ctx context.Context, tx pg.Tx, now time.Tim
 	return err
 }
 
-// lockEndpoint locks the tenant's row, as whoever changes an endpoint does, and reads the endpoint
-// and the owner's address.
-func lockEndpoint(ctx context.Context, tx pg.Tx, now time.Time, id, endpoint uuid.UUID) (Endpoint, string, error) {
-	var email string
-	if err := tx.QueryRow(ctx, `SELECT email FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&email); err != nil {
-		return Endpoint{}, "", err
-	}
-	e, err := pg.One(ctx, tx, readEndpoint, ErrEndpointNotFound, `
-		SELECT `+endpointColumns+` FROM webhook_endpoints WHERE id = $2 AND tenant_id = $3 AND removed_at IS NULL`, now, endpoint, id)
-	return e, email, err
+// lockingEndpoint runs a change of an endpoint as it is, with the tenant's row locked.
+// [ErrEndpointNotFound].
+func (s *Service) lockingEndpoint(ctx context.Context, id, endpoint uuid.UUID, do func(tx pg.Tx, now time.Time, t locked, was Endpoint) error) error {
+	return s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
+		was, err := pg.One(ctx, tx, readEndpoint, ErrEndpointNotFound, `
+			SELECT `+endpointColumns+` FROM webhook_endpoints WHERE id = $2 AND tenant_id = $3 AND removed_at IS NULL`, now, endpoint, id)
+		if err != nil {
+			return err
+		}
+		return do(tx, now, t, was)
+	})
 }
 
 // checkEndpoint checks what can be checked without the database, and puts events and accounts in

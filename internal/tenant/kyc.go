@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -72,19 +73,14 @@ func (s *Service) BusinessKYC(ctx context.Context, id uuid.UUID, businessType, c
 		return BusinessKYC{}, errCACNumber
 	}
 	out := BusinessKYC{BusinessType: businessType}
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		var from KYCStatus
-		err := tx.QueryRow(ctx, `SELECT kyc_status FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&from)
-		if err != nil {
-			return err
-		}
+	err := s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
+		from := t.KYCStatus
 		to, ok := KYCTransitions.Next(from, KYCSubmit)
 		if !ok {
 			return refuseKYC(from)
 		}
 		out.KYCStatus = to
-		_, err = tx.Exec(ctx, `
+		_, err := tx.Exec(ctx, `
 			UPDATE tenants SET kyc_status = $2, business_type = $3, cac_number = nullif($4, ''), updated_at = $5
 			WHERE id = $1 AND kyc_status = ANY($6)`, id, to, businessType, cacNumber, now, KYCTransitions.From(KYCSubmit))
 		if err != nil {

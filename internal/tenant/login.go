@@ -128,7 +128,7 @@ func (s *Service) openSession(ctx context.Context, of Tenant, hash string, code 
 		if err != nil {
 			return pg.OrNone(err, ErrCredentials)
 		}
-		if _, err := admit(t); err != nil {
+		if _, err := admit(t.Tenant); err != nil {
 			return err
 		}
 		means := "password"
@@ -137,7 +137,7 @@ func (s *Service) openSession(ctx context.Context, of Tenant, hash string, code 
 				return err
 			}
 		}
-		out, err = s.writeSession(ctx, tx, t, means, from)
+		out, err = s.writeSession(ctx, tx, t.Tenant, means, from)
 		return err
 	})
 	if err == nil && left >= 0 {

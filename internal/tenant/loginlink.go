@@ -31,13 +31,12 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		expires = now.Add(LoginLinkLife)
-		var name, status string
-		err := tx.QueryRow(ctx, `SELECT name, status FROM tenants WHERE id = $1 FOR SHARE`, id).Scan(&name, &status)
-		switch {
-		case err != nil:
-			return pg.OrNone(err, ErrNotFound)
-		case status != Active:
-			return ErrSuspended
+		t, err := lockTenant(ctx, tx, id, forLogin)
+		if err != nil {
+			return err
+		}
+		if _, err := admit(t.Tenant); err != nil {
+			return err
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO login_links (token_hash, tenant_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`, hash[:], id, now, expires)
 		if err != nil {
@@ -46,7 +45,7 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 		return audit.Write(ctx, tx, now, by.Entry("tenant.login-link", target(id), struct {
 			Name    string
 			Expires time.Time
-		}{name, expires}).Of(id))
+		}{t.Name, expires}).Of(id))
 	})
 	return token, expires, err
 }
@@ -79,7 +78,7 @@ func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted, from n
 		if err := tx.QueryRow(ctx, `SELECT `+memberColumns+` FROM members m WHERE m.tenant_id = $1 AND m.role = $2`, id, Owner).Scan(t.Member.fields()...); err != nil {
 			return err
 		}
-		if _, err := admit(t); err != nil {
+		if _, err := admit(t.Tenant); err != nil {
 			return err
 		}
 		spent, err := tx.Exec(ctx, `DELETE FROM login_links WHERE token_hash = $1`, hash[:])
@@ -89,7 +88,7 @@ func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted, from n
 		if spent.RowsAffected() == 0 {
 			return errLoginLink
 		}
-		out, err = s.writeSession(ctx, tx, t, "login link", from)
+		out, err = s.writeSession(ctx, tx, t.Tenant, "login link", from)
 		return err
 	})
 	return out, err

@@ -135,7 +135,7 @@ func (s *Service) Invite(ctx context.Context, id uuid.UUID, email, role string, 
 	var name string
 	var taken bool
 	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
-		name = t.name
+		name = t.Name
 		fresh := uuid.Must(uuid.NewV7())
 		if err := roomForMember(ctx, tx, id, email); err != nil {
 			return err
@@ -216,7 +216,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, na
 		if err != nil {
 			return err
 		}
-		if _, err := admit(t); err != nil {
+		if _, err := admit(t.Tenant); err != nil {
 			return err
 		}
 		owner = t.Email
@@ -229,7 +229,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, na
 		if err := audit.Write(ctx, tx, now, audit.Session(t.Member.Email, from).Entry("members.join", memberTarget(t.Member.ID), audit.Change{After: t.Member.shown()}).Of(id)); err != nil {
 			return err
 		}
-		out, err = s.writeSession(ctx, tx, t, "invitation", from)
+		out, err = s.writeSession(ctx, tx, t.Tenant, "invitation", from)
 		return err
 	})
 	if pg.IsUnique(err, "members_email") {

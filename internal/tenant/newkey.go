@@ -190,10 +190,8 @@ func (s *Service) CreateKey(ctx context.Context, id uuid.UUID, m Member, n NewKe
 		return key, k, err
 	}
 	var email string
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		if email, err = lockKeys(ctx, tx, id); err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, _ time.Time, t locked) error {
+		email = t.Email
 		if err := roomForKey(ctx, tx, id, now); err != nil {
 			return err
 		}
@@ -216,11 +214,8 @@ func (s *Service) RotateKey(ctx context.Context, id uuid.UUID, by audit.By) (sec
 	key := s.KeyKind.New()
 	var email string
 	var k KeyRecord
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
-		now := s.Clock.Now()
-		if email, err = lockKeys(ctx, tx, id); err != nil {
-			return err
-		}
+	err := s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) (err error) {
+		email = t.Email
 		var change audit.Change
 		old, err := pg.One(ctx, tx, scanKey, ErrKeyNotFound, `SELECT `+fmt.Sprintf(keyColumns, "$2")+` FROM api_keys k WHERE k.tenant_id = $1 AND k.main`, id, now)
 		switch {
@@ -253,11 +248,8 @@ func (s *Service) RotateOne(ctx context.Context, id uuid.UUID, m Member, keyID u
 	key := s.KeyKind.New()
 	var email string
 	var k KeyRecord
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) (err error) {
-		now := s.Clock.Now()
-		if email, err = lockKeys(ctx, tx, id); err != nil {
-			return err
-		}
+	err := s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) (err error) {
+		email = t.Email
 		old, err := readKey(ctx, tx, id, keyID, now)
 		switch {
 		case err != nil:
@@ -299,11 +291,7 @@ func (s *Service) RotateOne(ctx context.Context, id uuid.UUID, m Member, keyID u
 // RevokeKey ends a key at once, and returns it. One that has ended already stays as it is. Session,
 // or an operator. [ErrKeyNotFound].
 func (s *Service) RevokeKey(ctx context.Context, id, keyID uuid.UUID, by audit.By) (k KeyRecord, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		if _, err := lockKeys(ctx, tx, id); err != nil {
-			return err
-		}
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, _ locked) error {
 		old, err := readKey(ctx, tx, id, keyID, now)
 		if err != nil || !old.works() {
 			k = old
@@ -319,13 +307,6 @@ func (s *Service) RevokeKey(ctx context.Context, id, keyID uuid.UUID, by audit.B
 		return audit.Write(ctx, tx, now, by.Entry(action, keyTarget(keyID), audit.Change{Before: old.shown()}).Of(id))
 	})
 	return k, err
-}
-
-// lockKeys locks the tenant's row, for which all changes of its keys wait, and returns its e-mail.
-// [ErrNotFound].
-func lockKeys(ctx context.Context, tx pg.Tx, id uuid.UUID) (email string, err error) {
-	err = tx.QueryRow(ctx, `SELECT email FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&email)
-	return email, pg.OrNone(err, ErrNotFound)
 }
 
 // roomForKey refuses one more key that works, with [errManyKeys].

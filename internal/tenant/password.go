@@ -166,7 +166,7 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 		if err := tx.QueryRow(ctx, `SELECT `+memberColumns+` `+owned+` AND m.tenant_id = $3`, hash[:], now, id).Scan(t.Member.fields()...); err != nil {
 			return pg.OrNone(err, errCode)
 		}
-		if _, err := admit(t); err != nil {
+		if _, err := admit(t.Tenant); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE members SET password_hash = $2 WHERE id = $1`, t.Member.ID, password); err != nil {
@@ -183,7 +183,7 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 			out = Session{TenantID: t.ID, Name: t.Name, Email: t.Member.Email}
 			return nil
 		}
-		out, err = s.writeSession(ctx, tx, t, "reset code", from)
+		out, err = s.writeSession(ctx, tx, t.Tenant, "reset code", from)
 		return err
 	})
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -100,18 +101,17 @@ func (p PayoutPolicy) Check() error {
 
 // PayoutPolicy returns the tenant's policy. Any session, or an operator. [ErrNotFound].
 func (s *Service) PayoutPolicy(ctx context.Context, id uuid.UUID) (StandingPolicy, error) {
-	p, _, err := readPayoutPolicy(ctx, s.Pool, id, "")
-	return p, err
+	return readPayoutPolicy(ctx, s.Pool, id)
 }
 
-func readPayoutPolicy(ctx context.Context, q pg.Querier, id uuid.UUID, mode lockMode) (p StandingPolicy, email string, err error) {
+func readPayoutPolicy(ctx context.Context, q pg.Querier, id uuid.UUID) (p StandingPolicy, err error) {
 	err = q.QueryRow(ctx, `
-		SELECT payout_approvals, approve_above, approve_day_above, approval_hook, beneficiary_wait, email,
+		SELECT payout_approvals, approve_above, approve_day_above, approval_hook, beneficiary_wait,
 			(SELECT count(*) FROM members m WHERE m.tenant_id = tenants.id AND `+approver+`)
-		FROM tenants WHERE id = $1 `+string(mode), id).
-		Scan(&p.Approvals, &p.Threshold, &p.DayThreshold, &p.Hook, &p.WaitHours, &email, &p.Approvers)
+		FROM tenants WHERE id = $1`, id).
+		Scan(&p.Approvals, &p.Threshold, &p.DayThreshold, &p.Hook, &p.WaitHours, &p.Approvers)
 	p.warn()
-	return p, email, pg.OrNone(err, ErrNotFound)
+	return p, pg.OrNone(err, ErrNotFound)
 }
 
 // SetPayoutPolicy sets the tenant's policy for the payouts that are accepted from now on. The owner
@@ -130,16 +130,15 @@ func (s *Service) SetPayoutPolicy(ctx context.Context, id uuid.UUID, p PayoutPol
 		}
 	}
 	var email string
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		was, of, err := readPayoutPolicy(ctx, tx, id, forChange)
+	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
+		was, err := readPayoutPolicy(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		email, out = of, StandingPolicy{PayoutPolicy: p, Approvers: was.Approvers}
+		email, out = t.Email, StandingPolicy{PayoutPolicy: p, Approvers: was.Approvers}
 		out.warn()
 		if p.Hook != nil { // or nothing that it answers could be believed
-			if err := s.ensureSecret(ctx, tx, now, id, by); err != nil {
+			if _, err := s.ensureSecret(ctx, tx, now, t, by); err != nil {
 				return err
 			}
 		}

@@ -118,20 +118,43 @@ func admit(t Tenant) (Tenant, error) {
 	return t, nil
 }
 
-// lockMode is how a tenant's row is locked.
+// lockMode is how a tenant's row is locked: the end of the statement that reads it.
 type lockMode string
 
 // Whoever opens a session takes forLogin, and what ends sessions or changes who may open one takes
-// forChange: so one of them sees the other.
+// forChange: so one of them sees the other. Neither blocks inserts of rows that refer to the
+// tenant, such as deliveries.
 const (
-	forLogin  lockMode = "FOR SHARE"
-	forChange lockMode = "FOR NO KEY UPDATE"
+	forLogin  lockMode = ` WHERE t.id = $1 FOR SHARE`
+	forChange lockMode = ` WHERE t.id = $1 FOR NO KEY UPDATE`
 )
+
+// locked is a tenant's row while its lock is held. It has no APIKeySuffix, which another table has.
+type locked struct {
+	Tenant
+	secret        []byte     // signs deliveries; sealed; nil: there is none yet
+	previousUntil *time.Time // until when the secret before it signs; nil: there is none
+	endpoints     int        // how many there are beside the webhook URL
+}
 
 // lockTenant locks the tenant's row and returns it. What it is compared with must be read by a
 // later statement, which sees what was committed before the lock was had. [ErrNotFound].
-func lockTenant(ctx context.Context, tx pg.Tx, id uuid.UUID, mode lockMode) (Tenant, error) {
-	var t Tenant
-	err := tx.QueryRow(ctx, `SELECT `+columns+` FROM tenants t WHERE t.id = $1 `+string(mode)+` OF t`, id).Scan(t.fields()...)
+func lockTenant(ctx context.Context, tx pg.Tx, id uuid.UUID, mode lockMode) (t locked, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT `+rowColumns+`, t.webhook_secret, t.webhook_secret_previous_until, t.webhook_endpoints FROM tenants t`+string(mode), id).
+		Scan(append(t.rowFields(), &t.secret, &t.previousUntil, &t.endpoints)...)
 	return t, pg.OrNone(err, ErrNotFound)
+}
+
+// locking makes a change of a tenant in a transaction, with its row locked for a change.
+// [ErrNotFound].
+func (s *Service) locking(ctx context.Context, id uuid.UUID, do func(tx pg.Tx, now time.Time, t locked) error) error {
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		now := s.Clock.Now()
+		t, err := lockTenant(ctx, tx, id, forChange)
+		if err != nil {
+			return err
+		}
+		return do(tx, now, t)
+	})
 }

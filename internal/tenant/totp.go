@@ -57,7 +57,7 @@ func (s *Service) SetUpTOTP(ctx context.Context, id uuid.UUID, m Member, passwor
 	shared := totp.New()
 	var name string
 	err = s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
-		name = t.name
+		name = t.Name
 		set, err := tx.Exec(ctx, `UPDATE members m SET totp_secret = $2 WHERE id = $1 AND totp_confirmed_at IS NULL AND `+joined, m.ID, s.Box.Seal(totpPlace(m.ID), []byte(shared.Reveal())))
 		switch {
 		case err != nil:
@@ -121,20 +121,15 @@ func (s *Service) ConfirmTOTP(ctx context.Context, id uuid.UUID, m Member, code 
 // tenant requires it.
 func (s *Service) EndTOTP(ctx context.Context, t Tenant, code secret.Redacted, by audit.By) error {
 	m := t.Member
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		locked, err := lockTenant(ctx, tx, t.ID, forChange)
-		if err != nil {
-			return err
-		}
+	err := s.locking(ctx, t.ID, func(tx pg.Tx, now time.Time, t locked) error {
 		if err := tx.QueryRow(ctx, `SELECT `+memberColumns+` FROM members m WHERE m.id = $1 AND `+joined, m.ID).Scan(m.fields()...); err != nil {
 			return pg.OrNone(err, ErrUnauthorized)
 		}
 		if !m.TOTP {
 			return ErrTOTPOff
 		}
-		locked.Member, locked.Member.TOTP = m, false
-		if locked.Complete() != nil {
+		t.Member, t.Member.TOTP = m, false
+		if t.Complete() != nil {
 			return errTOTPKept
 		}
 		right, _, err := s.spend(ctx, tx, m.ID, code, now)

@@ -32,15 +32,11 @@ func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string, b
 		return "", err
 	}
 	var email, was string
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		now := s.Clock.Now()
-		if err := s.ensureSecret(ctx, tx, now, id, by); err != nil {
+	err := s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
+		if _, err := s.ensureSecret(ctx, tx, now, t, by); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, `SELECT email, webhook_url FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&email, &was); err != nil {
-			return err
-		}
-		if was == raw {
+		if email, was = t.Email, t.WebhookURL; was == raw {
 			return nil
 		}
 		var there bool
@@ -67,12 +63,9 @@ func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string, b
 // none. Session or API key. (Specification, POST /auth/webhook-secret.)
 func (s *Service) WebhookSecret(ctx context.Context, id uuid.UUID, by audit.By) (secret.Redacted, error) {
 	var out secret.Redacted
-	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		if err := s.ensureSecret(ctx, tx, s.Clock.Now(), id, by); err != nil {
-			return err
-		}
-		var sealed []byte
-		if err := tx.QueryRow(ctx, `SELECT webhook_secret FROM tenants WHERE id = $1`, id).Scan(&sealed); err != nil {
+	err := s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
+		sealed, err := s.ensureSecret(ctx, tx, now, t, by)
+		if err != nil {
 			return err
 		}
 		plain, err := s.Box.Open(webhookSecretPlace(id), sealed)
@@ -86,28 +79,30 @@ func (s *Service) WebhookSecret(ctx context.Context, id uuid.UUID, by audit.By) 
 // transaction that gives the tenant, or an account of it, a URL for events. Concurrent calls create
 // one: the row is locked, in the mode that does not block inserts of rows that refer to the tenant.
 func EnsureWebhookSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, id uuid.UUID) error {
-	_, err := ensureSecret(ctx, tx, box, now, id)
+	t, err := lockTenant(ctx, tx, id, forChange)
+	if err == nil && t.secret == nil {
+		_, err = makeSecret(ctx, tx, box, now, id)
+	}
 	return err
 }
 
-// ensureSecret is EnsureWebhookSecret for a tenant, with its line in the audit log.
-func (s *Service) ensureSecret(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, by audit.By) error {
-	made, err := ensureSecret(ctx, tx, s.Box, now, id)
-	if err != nil || !made {
-		return err
+// ensureSecret is EnsureWebhookSecret for a tenant, with its line in the audit log. It returns the
+// secret, sealed.
+func (s *Service) ensureSecret(ctx context.Context, tx pg.Tx, now time.Time, t locked, by audit.By) ([]byte, error) {
+	if t.secret != nil {
+		return t.secret, nil
 	}
-	return audit.Write(ctx, tx, now, by.Entry("webhook.secret", target(id), nil).Of(id))
+	sealed, err := makeSecret(ctx, tx, s.Box, now, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	return sealed, audit.Write(ctx, tx, now, by.Entry("webhook.secret", target(t.ID), nil).Of(t.ID))
 }
 
-func ensureSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, id uuid.UUID) (made bool, err error) {
-	var there bool
-	err = tx.QueryRow(ctx, `SELECT webhook_secret IS NOT NULL FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, id).Scan(&there)
-	if err != nil || there {
-		return false, err
-	}
-	sealed := box.Seal(webhookSecretPlace(id), []byte(secret.NewSigningSecret().Reveal()))
+func makeSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, id uuid.UUID) (sealed []byte, err error) {
+	sealed = box.Seal(webhookSecretPlace(id), []byte(secret.NewSigningSecret().Reveal()))
 	_, err = tx.Exec(ctx, `UPDATE tenants SET webhook_secret = $2, updated_at = $3 WHERE id = $1`, id, sealed, now)
-	return true, err
+	return sealed, err
 }
 
 func webhookSecretPlace(id uuid.UUID) secret.Place {
