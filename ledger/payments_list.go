@@ -88,10 +88,8 @@ func (f PaymentFilter) lastLookedAt(ctx context.Context, q pg.Querier, sql strin
 	}
 	args = maps.Clone(args)
 	args["last"] = last
-	if err = q.QueryRow(ctx, sql, args).Scan(&at); pg.IsNoRows(err) {
-		return time.Time{}, nil
-	}
-	return at.UTC(), err
+	err = q.QueryRow(ctx, sql, args).Scan(&at)
+	return at.UTC(), pg.OrNone(err, nil)
 }
 
 func paymentsOfAccount(ctx context.Context, q pg.Querier, tenant uuid.UUID, f PaymentFilter, r page.Request) ([]Payment, page.Info, error) {

@@ -66,11 +66,8 @@ func moveToExpired(ctx context.Context, tx pg.Tx, now time.Time, id uuid.UUID, e
 	err = tx.QueryRow(ctx, `
 		UPDATE accounts SET status = 'expired', expired_at = $3, attempt_count = 0, updated_at = $4
 		WHERE id = $1 AND status = ANY($2) RETURNING tenant_id`, id, Transitions.From(event), at, now).Scan(&tenant)
-	if pg.IsNoRows(err) {
-		return uuid.Nil, nil
-	}
 	if err != nil {
-		return uuid.Nil, err
+		return uuid.Nil, pg.OrNone(err, nil)
 	}
 	from := Active
 	return tenant, writeHistory(ctx, tx, now, id, &from, Expired, reason)

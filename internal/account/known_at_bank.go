@@ -17,8 +17,5 @@ func KnownAtBank(ctx context.Context, q pg.Querier) (ref string, err error) {
 	err = q.QueryRow(ctx, `
 		SELECT id::text FROM (SELECT id, created_at FROM accounts WHERE status = 'active' ORDER BY tenant_id DESC, id DESC LIMIT 1000) a
 		WHERE (created_at < `+WalletSince+`) IS NOT TRUE LIMIT 1`).Scan(&ref)
-	if pg.IsNoRows(err) {
-		return "", nil
-	}
-	return ref, err
+	return ref, pg.OrNone(err, nil)
 }

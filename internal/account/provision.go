@@ -268,10 +268,8 @@ func (s *Service) retake(ctx context.Context, tx pg.Tx, r *reservation, tenantID
 		ORDER BY a.id LIMIT 1 FOR UPDATE`, tenantID, in.ExternalRef, in.Mode, now, in.ExpectedAmount, in.ExpiresAt).
 		Scan(append(r.fields(), &lease)...)
 	switch {
-	case pg.IsNoRows(err):
-		return false, nil
 	case err != nil:
-		return false, err
+		return false, pg.OrNone(err, nil)
 	case r.Status == Active:
 		return true, nil
 	case r.Status == Expired:
@@ -336,11 +334,8 @@ func (s *Service) finish(ctx context.Context, r *reservation, got provider.Accou
 				last_error = '', updated_at = $5
 			WHERE id = $1 AND status = 'provisioning' AND leased_until = $2 RETURNING `+columns, r.ID, r.lease, got.Number, got.BankName, now).
 			Scan(r.fields()...)
-		if pg.IsNoRows(err) {
-			return ErrBusy // the lease ran out, and another call has the row
-		}
 		if err != nil {
-			return err
+			return pg.OrNone(err, ErrBusy) // the lease ran out, and another call has the row
 		}
 		if err := standing.Check(ctx, tx); err != nil { // it has waited for the bank
 			return err
@@ -383,11 +378,8 @@ func (s *Service) freeNumber(ctx context.Context, number string) error {
 		}
 		return err
 	})
-	if pg.IsNoRows(err) {
-		return fmt.Errorf("the bank has issued the number %s again, which an active account has", number)
-	}
 	if err != nil {
-		return err
+		return pg.OrNone(err, fmt.Errorf("the bank has issued the number %s again, which an active account has", number))
 	}
 	return s.AdvanceExpiry(ctx, id)
 }

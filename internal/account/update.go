@@ -68,11 +68,8 @@ func (s *Service) Update(ctx context.Context, tenantID uuid.UUID, ref string, ch
 				policy = CASE WHEN $7::jsonb IS NULL THEN policy ELSE nullif($7, '{}') END,
 				split = CASE WHEN $8 THEN $9 ELSE split END
 			WHERE id = $1 AND status = $2 RETURNING `+columns, found.ID, Active, ch.Name, ch.CallbackURL, ch.ExpectedAmount, now, ch.Policy, ch.Split != nil, split).Scan(a.fields()...)
-		if pg.IsNoRows(err) {
-			return ErrNotActive
-		}
 		if err != nil {
-			return err
+			return pg.OrNone(err, ErrNotActive)
 		}
 		if ch.NoRefunds != nil && a.Policy.Refunds() && expectsOther(&was, &a) { // it decides which payments go back
 			return ch.NoRefunds

@@ -62,11 +62,8 @@ func (a *attempt) run(ctx context.Context) (*Manifest, error) {
 func (a *attempt) checkStore(ctx context.Context) error {
 	var last record
 	err := a.Pool.QueryRow(ctx, `SELECT manifest FROM archives WHERE status IN ('archived', 'restored') ORDER BY archived_at DESC, partition DESC LIMIT 1`).Scan(&last.Manifest)
-	if pg.IsNoRows(err) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return pg.OrNone(err, nil)
 	}
 	m, err := last.manifest()
 	if err != nil {

@@ -123,11 +123,8 @@ func Find(ctx context.Context, q pg.Querier, now time.Time, r Request) (*Answer,
 	}
 	var k record
 	err := q.QueryRow(ctx, `SELECT `+recordColumns+` FROM idempotency_keys WHERE tenant_id = $1 AND key = $2`, r.tenant, r.key).Scan(k.fields()...)
-	if pg.IsNoRows(err) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, pg.OrNone(err, nil)
 	}
 	return k.answerTo(r, now)
 }

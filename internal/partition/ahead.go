@@ -148,11 +148,8 @@ func (t Table) makeAhead(ctx context.Context, pool *pg.Pool, size Size, now time
 func (t Table) prepareEnd(ctx context.Context, pool *pg.Pool, size Size, last Partition, until time.Time) (end time.Time, err error) {
 	var newest uuid.UUID
 	err = pool.QueryRow(ctx, fmt.Sprintf(`SELECT %[1]s FROM %[2]s ORDER BY %[1]s DESC LIMIT 1`, t.Key, last.Name)).Scan(&newest)
-	if pg.IsNoRows(err) {
-		return time.Time{}, nil
-	}
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, pg.OrNone(err, nil)
 	}
 	if end = until; !TimeOf(newest).Before(end) {
 		end = size.next(TimeOf(newest)) // made by a clock that is ahead

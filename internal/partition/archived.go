@@ -23,11 +23,8 @@ func Archived(ctx context.Context, q pg.Querier, table string, id uuid.UUID) (na
 func ArchivedBefore(ctx context.Context, q pg.Querier, table string) (*time.Time, error) {
 	var end uuid.NullUUID
 	err := q.QueryRow(ctx, `SELECT to_id FROM archives WHERE table_name = $1 AND status = 'archived' ORDER BY from_id DESC LIMIT 1`, table).Scan(&end)
-	if pg.IsNoRows(err) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, pg.OrNone(err, nil)
 	}
 	at := TimeOf(end.UUID)
 	return &at, nil

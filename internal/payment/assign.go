@@ -219,10 +219,7 @@ func (s *Service) PlanAssign(ctx context.Context, eventID uuid.UUID, to Destinat
 		SELECT a.id, a.account_ref, a.bank_account_number, a.status, a.type, t.id, t.name
 		FROM accounts a JOIN tenants t ON t.id = a.tenant_id WHERE a.id = $1 AND a.status <> 'provisioning'`, id).
 		Scan(&a.AccountID, &a.AccountRef, &a.AccountNumber, &a.AccountStatus, &a.AccountType, &a.TenantID, &a.TenantName)
-	if pg.IsNoRows(err) {
-		return Assignment{}, account.ErrNotFound
-	}
-	return a, err
+	return a, pg.OrNone(err, account.ErrNotFound)
 }
 
 // Assign posts a misdirected payment to the account that an operator names, active or expired: as

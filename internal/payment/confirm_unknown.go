@@ -28,10 +28,7 @@ func KnownAtBank(ctx context.Context, q pg.Querier, but uuid.UUID) (ref string, 
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit' AND l.status = 'confirmed' AND l.review_from_seq IS NULL
 		WHERE e.replaces IS NULL AND e.provider_txn_ref <> '' AND e.id <> $1 AND (e.occurred_at < `+account.WalletSince+`) IS NOT TRUE
 		ORDER BY e.id DESC LIMIT 1`, but).Scan(&ref)
-	if pg.IsNoRows(err) {
-		return "", nil
-	}
-	return ref, err
+	return ref, pg.OrNone(err, nil)
 }
 
 // AtOtherAccount reports whether a payment was made when the books were of another account at the

@@ -193,10 +193,7 @@ func (s *Service) recallDecided(ctx context.Context, tx pg.Tx, eventID uuid.UUID
 		return false, err
 	}
 	if err := tx.QueryRow(ctx, `SELECT true FROM recalls WHERE event_id = $1 AND status = 'open'`, eventID).Scan(&open); err != nil {
-		if pg.IsNoRows(err) {
-			err = nil
-		}
-		return false, err
+		return false, pg.OrNone(err, nil)
 	}
 	held, err := ledger.HoldRecalled(ctx, tx, now, []uuid.UUID{eventID})
 	if err != nil {

@@ -183,10 +183,7 @@ func (s *Service) Timeline(ctx context.Context, tenantID, id uuid.UUID) (Timelin
 			return err
 		}
 		err = tx.QueryRow(ctx, `SELECT CASE WHEN source = 'webhook' THEN request_id ELSE '' END FROM inbound_events WHERE id = $1`, t.TransactionGroupID).Scan(&t.RequestID)
-		if pg.IsNoRows(err) { // archived
-			err = nil
-		}
-		return err
+		return pg.OrNone(err, nil) // none: archived
 	})
 	if err != nil {
 		return Timeline{}, err

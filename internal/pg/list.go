@@ -109,10 +109,7 @@ func countFiltered(ctx context.Context, q Querier, filtered bool, scan, sql stri
 // is none.
 func lastLookedAt(ctx context.Context, q Querier, scan string, args pgx.NamedArgs) (id uuid.UUID, err error) {
 	err = q.QueryRow(ctx, `SELECT id FROM `+scan+` AND id < @before ORDER BY id DESC OFFSET @last LIMIT 1`, args).Scan(&id)
-	if IsNoRows(err) {
-		err = nil
-	}
-	return id, err
+	return id, OrNone(err, nil)
 }
 
 // Shorter reports whether a page of a filtered list, as of [List.Filtered], reads all of the scan

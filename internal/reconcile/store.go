@@ -83,11 +83,8 @@ func (r *comparison) resume(ctx context.Context) (bool, error) {
 				ORDER BY window_from, id LIMIT 1 FOR UPDATE)
 		RETURNING id, window_from, window_to, read_to, partial, failing_since`, r.report.Kind, r.report.StartedAt, lease, lease.Add(clockAhead)).
 		Scan(&r.report.ID, &r.report.From, &r.report.To, &readTo, &partial, &r.failing)
-	if pg.IsNoRows(err) {
-		return false, nil
-	}
 	if err != nil {
-		return false, err
+		return false, pg.OrNone(err, nil)
 	}
 	failpoint.At("reconcile/after-run-commit")
 	r.lease, r.readTo = lease, r.report.From

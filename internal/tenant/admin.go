@@ -79,10 +79,7 @@ func newest(ctx context.Context, q pg.Querier, r page.Request) (at time.Time, id
 		return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max, err
 	}
 	err = q.QueryRow(ctx, `SELECT created_at FROM tenants WHERE id = $1`, id).Scan(&at)
-	if pg.IsNoRows(err) {
-		err = page.ErrCursor
-	}
-	return at, id, err
+	return at, id, pg.OrNone(err, page.ErrCursor)
 }
 
 // Find returns a tenant by its id or its e-mail, for operators. [ErrNotFound], or [ErrPending]

@@ -69,11 +69,8 @@ func (s *Service) VerifyEmail(ctx context.Context, tenantID string, otp secret.R
 			WHERE id = $1 AND code_hash IS NOT NULL AND code_expires_at > $2 AND code_tries < $3
 				AND NOT EXISTS (SELECT FROM members m WHERE m.email = r.email AND `+joined+`)
 			RETURNING code_hash`, id, now, maxCodeTries).Scan(&sealed)
-		if pg.IsNoRows(err) {
-			return nil
-		}
 		if err != nil {
-			return err
+			return pg.OrNone(err, nil)
 		}
 		right, err := s.codeIs(id, sealed, otp)
 		if err != nil || !right {

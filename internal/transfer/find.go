@@ -22,10 +22,7 @@ func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, merchantTxRef str
 	err := s.Pool.QueryRow(ctx, `
 		SELECT `+columns+` FROM transfers t JOIN accounts a ON a.id = t.account_id WHERE t.merchant_tx_ref = $2 AND t.tenant_id = $1`,
 		tenantID, merchantTxRef).Scan(t.fields()...)
-	if pg.IsNoRows(err) {
-		return t, ErrNotFound
-	}
-	return t, err
+	return t, pg.OrNone(err, ErrNotFound)
 }
 
 // Filter narrows a list; empty fields do not.
@@ -116,8 +113,5 @@ var transferOrders = map[page.Key]pg.Order[Transfer]{page.Amount: {
 // RefOf returns the reference of a transfer of any tenant. For operators. [ErrNotFound].
 func (s *Service) RefOf(ctx context.Context, id uuid.UUID) (merchantTxRef string, err error) {
 	err = s.Pool.QueryRow(ctx, `SELECT merchant_tx_ref FROM transfers WHERE id = $1`, id).Scan(&merchantTxRef)
-	if pg.IsNoRows(err) {
-		return "", ErrNotFound
-	}
-	return merchantTxRef, err
+	return merchantTxRef, pg.OrNone(err, ErrNotFound)
 }

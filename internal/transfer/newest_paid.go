@@ -40,8 +40,5 @@ func KnownDestination(ctx context.Context, q pg.Querier) (provider.Destination, 
 
 func newestPaid(ctx context.Context, q pg.Querier, ours bool) (ref string, to provider.Destination, err error) {
 	err = q.QueryRow(ctx, newestPaidSQL, ours).Scan(&ref, &to.BankCode, &to.AccountNumber)
-	if pg.IsNoRows(err) {
-		err = nil
-	}
-	return ref, to, err
+	return ref, to, pg.OrNone(err, nil)
 }

@@ -104,10 +104,7 @@ func taggedAccount(ctx context.Context, q pg.Querier, ref string) (id uuid.UUID,
 		return suspense.ID, nil
 	}
 	err = q.QueryRow(ctx, `SELECT id FROM accounts WHERE right(replace(id::text, '-', ''), 16) = $1`, tag[:16]).Scan(&id)
-	if pg.IsNoRows(err) {
-		return id, ErrNoAccount
-	}
-	return id, err
+	return id, pg.OrNone(err, ErrNoAccount)
 }
 
 // refundsSome reports whether a reference belongs to a refund.

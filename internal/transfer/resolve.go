@@ -104,10 +104,7 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 	var before claimed
 	if err := s.Pool.QueryRow(ctx, `SELECT status, attempt_count, acknowledged_at IS NOT NULL, coalesce(paid_amount, amount) FROM transfers WHERE merchant_tx_ref = $1`, merchantTxRef).
 		Scan(&before.Status, &before.Attempts, &before.Acknowledged, &before.Paid); err != nil {
-		if pg.IsNoRows(err) {
-			err = ErrNotFound
-		}
-		return r, err
+		return r, pg.OrNone(err, ErrNotFound)
 	}
 	record, said := s.askedByHand(ctx, merchantTxRef)
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
@@ -367,12 +364,10 @@ func (s *Service) endedByHand(ctx context.Context, tx pg.Tx, st *claimed, status
 func lock(ctx context.Context, tx pg.Tx, now time.Time, merchantTxRef string) (id uuid.UUID, made bool, err error) {
 	m := work.Item{Kind: work.Settle, DueAt: now}
 	err = tx.QueryRow(ctx, `SELECT id, tenant_id FROM transfers WHERE merchant_tx_ref = $1`, merchantTxRef).Scan(&m.ID, &m.TenantID)
-	if pg.IsNoRows(err) {
-		return m.ID, false, ErrNotFound
+	if err != nil {
+		return m.ID, false, pg.OrNone(err, ErrNotFound)
 	}
-	if err == nil {
-		made, err = work.LockOrMake(ctx, tx, m)
-	}
+	made, err = work.LockOrMake(ctx, tx, m)
 	if err == nil {
 		_, err = tx.Exec(ctx, `SELECT FROM transfers WHERE id = $1 FOR NO KEY UPDATE`, m.ID)
 	}

@@ -218,8 +218,5 @@ const postponeSQL = `
 // zero if the item is no longer due.
 func Postpone(ctx context.Context, q pg.Querier, kind Kind, id uuid.UUID, now time.Time, why error) (at time.Time, err error) {
 	err = q.QueryRow(ctx, postponeSQL, string(kind), id, now, why.Error(), firstDelay, longestDelay).Scan(&at)
-	if pg.IsNoRows(err) {
-		return time.Time{}, nil
-	}
-	return at, err
+	return at, pg.OrNone(err, nil)
 }
