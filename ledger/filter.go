@@ -34,9 +34,7 @@ func (f Filter) check() error {
 	default:
 		return ErrDirection
 	}
-	switch f.Status {
-	case "", Provisional, Confirmed, Reversed, NeedsReview:
-	default:
+	if !Transitions.Knows(f.Status) {
 		return ErrStatus
 	}
 	return nil

@@ -281,7 +281,7 @@ func EntryHold(ctx context.Context, q pg.Querier, now time.Time, tenantID, entry
 // ReadHolds reads a page of an account's holds as they are at the time now, newest first, of one
 // status or, if it is empty, of all. [ErrHoldStatus], or [page.ErrCursor].
 func ReadHolds(ctx context.Context, q pg.Querier, now time.Time, tenantID, account uuid.UUID, status HoldStatus, r page.Request) ([]Hold, page.Info, error) {
-	if status != "" && status != HoldOpen && status != HoldReleased && status != HoldExpired {
+	if !HoldTransitions.Knows(status) {
 		return nil, page.Info{}, ErrHoldStatus
 	}
 	list := pg.List[Hold]{Name: page.Holds, ID: func(h Hold) uuid.UUID { return h.ID }, Row: toHold}

@@ -44,9 +44,7 @@ func scanCustomer(row pgx.CollectableRow) (c Customer, err error) { return c, ro
 // List returns a page of the tenant's customers, newest first. A bad cursor is [page.ErrCursor], an
 // unknown KYC status [errKYCStatus]. (Specification, GET /v1/customers.)
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Customer, page.Info, error) {
-	switch f.KYCStatus {
-	case "", KYCNone, KYCPendingReview, KYCApproved, KYCRejected:
-	default:
+	if !KYCTransitions.Knows(f.KYCStatus) {
 		return nil, page.Info{}, errKYCStatus
 	}
 	list := pg.List[Customer]{Name: page.Customers, ID: func(c Customer) uuid.UUID { return c.ID }, Row: scanCustomer}

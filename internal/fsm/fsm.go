@@ -77,6 +77,10 @@ func (t Table[S, E]) States() []S {
 	return out
 }
 
+// Knows reports whether a list may be asked for the rows in s: in a state of the table or, if it is
+// empty, in any.
+func (t Table[S, E]) Knows(s S) bool { return s == "" || slices.Contains(t.States(), s) }
+
 // Events returns every event of the table, in order of appearance.
 func (t Table[S, E]) Events() []E {
 	var out []E

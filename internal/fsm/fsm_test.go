@@ -53,6 +53,7 @@ func TestATable(t *testing.T) {
 	require.Equal(t, []string{"shut"}, d.From("open"))
 	require.Empty(t, d.From("build"), "no row is there to be moved")
 	require.Equal(t, []state{"shut", "open", "gone"}, d.States())
+	require.Equal(t, []bool{true, true, true, false, false}, []bool{d.Knows(""), d.Knows("shut"), d.Knows("gone"), d.Knows("burn"), d.Knows("Shut")})
 	require.Equal(t, []event{"build", "open", "push", "shut", "burn"}, d.Events())
 	require.Equal(t, [][2]string{{"shut", "open"}, {"open", "shut"}, {"open", "gone"}, {"shut", "gone"}}, d.Moves())
 	require.Equal(t, `stateDiagram-v2

@@ -104,9 +104,7 @@ func (s *Service) Events(ctx context.Context, f EventFilter, r page.Request) ([]
 	default:
 		return nil, page.Info{}, ErrFilter
 	}
-	switch f.Status {
-	case "", Received, Processed, Ignored, Failed:
-	default:
+	if !Transitions.Knows(f.Status) {
 		return nil, page.Info{}, ErrFilter
 	}
 	list := pg.List[InboundEvent]{Name: page.Events, ID: func(e InboundEvent) uuid.UUID { return e.ID }, Row: pgx.RowToStructByPos[InboundEvent]}

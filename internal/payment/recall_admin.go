@@ -50,9 +50,7 @@ const recallQuery = `
 // payments, newest first. For operators. A bad cursor is [page.ErrCursor], an unknown status
 // [ErrFilter].
 func (s *Service) Recalls(ctx context.Context, status RecallStatus, r page.Request) ([]RecallRecord, page.Info, error) {
-	switch status {
-	case "", RecallOpen, RecallReversed, RecallWatched, RecallKept:
-	default:
+	if !RecallTransitions.Knows(status) {
 		return nil, page.Info{}, ErrFilter
 	}
 	list := pg.List[RecallRecord]{Name: page.Recalls, ID: func(v RecallRecord) uuid.UUID { return v.EventID }, Row: pgx.RowToStructByPos[RecallRecord]}

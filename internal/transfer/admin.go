@@ -89,9 +89,7 @@ type RecordFilter struct {
 // Records returns a page of all tenants' transfers, newest first. For operators. [ErrStatus], or
 // [page.ErrCursor].
 func (s *Service) Records(ctx context.Context, f RecordFilter, r page.Request) ([]Record, page.Info, error) {
-	switch f.Status {
-	case "", Pending, Processing, Success, Failed, Refunded:
-	default:
+	if !Transitions.Knows(f.Status) {
 		return nil, page.Info{}, ErrStatus
 	}
 	list := pg.List[Record]{Name: page.TransferRecords, ID: func(t Record) uuid.UUID { return t.ID }, Row: pgx.RowToStructByPos[Record]}

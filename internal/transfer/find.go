@@ -44,9 +44,7 @@ func scanTransfer(row pgx.CollectableRow) (t Transfer, err error) { return t, ro
 // cursor is [page.ErrCursor], an unknown status [ErrStatus], another Awaiting [ErrAwaiting], an
 // unknown account account.ErrNotFound; [page.ErrSort].
 func (s *Service) List(ctx context.Context, tenantID uuid.UUID, f Filter, r page.Request) ([]Transfer, page.Info, error) {
-	switch f.Status {
-	case "", Pending, Processing, Success, Failed, Refunded:
-	default:
+	if !Transitions.Knows(f.Status) {
 		return nil, page.Info{}, ErrStatus
 	}
 	if f.Awaiting != "" && f.Awaiting != AwaitingApproval {

@@ -70,9 +70,7 @@ const maxAttempts = 100
 // List lists deliveries, newest first: of all tenants, for operators, or of the one that the filter
 // names. [ErrStatus], [errType], or page.ErrCursor.
 func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Delivery, page.Info, error) {
-	switch f.Status {
-	case "", Pending, Delivered, Dead:
-	default:
+	if !Transitions.Knows(f.Status) {
 		return nil, page.Info{}, ErrStatus
 	}
 	if f.EventType != "" && !slices.Contains(Types, f.EventType) {
