@@ -4,7 +4,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"ajo/internal/account"
-	"ajo/internal/idempotency"
 	"ajo/internal/page"
 	"ajo/internal/tenant"
 	"ajo/ledger"
@@ -27,12 +26,14 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	if err := mayRefund(c, n.Policy); err != nil {
 		return err
 	}
-	err := e.onceOf(c, in.hinting("bvn"), func(key idempotency.Request) (idempotency.Answer, bool, error) {
-		p, err := e.Accounts.Provision(c.UserContext(), caller(c).ID, n, key)
-		return p.Answer, p.Replayed, err
-	})
+	key, done, err := e.keyOf(c, in.hinting("bvn"))
+	if err == nil && !done {
+		var p account.Provisioned
+		p, err = e.Accounts.Provision(c.UserContext(), caller(c).ID, n, key)
+		err = e.answerOnce(c, key, p.Answer, p.Replayed, e.turnedAway(c, err))
+	}
 	if err != nil {
-		return e.turnedAway(c, err)
+		return err
 	}
 	e.warnOfCallback(c, "callbackUrl", n.CallbackURL)
 	return nil
@@ -126,9 +127,12 @@ func (e *edge) updateAccount(c *fiber.Ctx) error {
 // expireAccount is POST /v1/accounts/:accountRef/expire. It reads no body. The close at the bank
 // follows.
 func (e *edge) expireAccount(c *fiber.Ctx) error {
-	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
-		return e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), "requested by the tenant", e.standing(c), key)
-	})
+	key, done, err := e.keyOf(c, c.Request().Body())
+	if err != nil || done {
+		return err
+	}
+	a, replayed, err := e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), "requested by the tenant", e.standing(c), key)
+	return e.answerOnce(c, key, a, replayed, err)
 }
 
 // balance is GET /v1/accounts/:accountRef/balance and GET /auth/accounts/:accountRef/balance.

@@ -6,7 +6,6 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
-	"ajo/internal/idempotency"
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/ledger"
@@ -33,9 +32,12 @@ func (e *edge) placeHold(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
-		return e.Accounts.PlaceHold(c.UserContext(), caller(c).ID, pathParam(c, accountRef), n, key)
-	})
+	key, done, err := e.keyOf(c, c.Request().Body())
+	if err != nil || done {
+		return err
+	}
+	a, replayed, err := e.Accounts.PlaceHold(c.UserContext(), caller(c).ID, pathParam(c, accountRef), n, key)
+	return e.answerOnce(c, key, a, replayed, err)
 }
 
 // listHolds is GET /v1/accounts/:accountRef/holds and GET /auth/accounts/:accountRef/holds.
@@ -64,7 +66,10 @@ func (e *edge) getHold(c *fiber.Ctx) error {
 
 // releaseHold is POST /v1/holds/:id/release and POST /auth/holds/:id/release. It reads no body.
 func (e *edge) releaseHold(c *fiber.Ctx) error {
-	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
-		return e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, pathID(c), e.member(c), e.standing(c), key)
-	})
+	key, done, err := e.keyOf(c, c.Request().Body())
+	if err != nil || done {
+		return err
+	}
+	a, replayed, err := e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, pathID(c), e.member(c), e.standing(c), key)
+	return e.answerOnce(c, key, a, replayed, err)
 }

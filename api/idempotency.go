@@ -12,28 +12,26 @@ const (
 	headerReplayed       = "Idempotent-Replayed"
 )
 
-// once answers a request that may carry an Idempotency-Key: from Redis if the answer is there, else
-// by the use case, which stores its answer with its effect and reports whether it returned a stored
-// one.
-func (e *edge) once(c *fiber.Ctx, do func(idempotency.Request) (idempotency.Answer, bool, error)) error {
-	return e.onceOf(c, c.Request().Body(), do)
-}
-
-// onceOf is once for a request with a part that may differ in a repeat: asked is the rest, which a
-// repeat must have again.
-func (e *edge) onceOf(c *fiber.Ctx, asked []byte, do func(idempotency.Request) (idempotency.Answer, bool, error)) error {
+// keyOf returns the request's Idempotency-Key, for the use case that stores its answer with its
+// effect; the zero value if there is none. asked is what a repeat of the request must have again:
+// the body, or the part of it that may not differ. If Redis has the answer, keyOf gives it, and
+// reports that the request is done.
+func (e *edge) keyOf(c *fiber.Ctx, asked []byte) (key idempotency.Request, done bool, err error) {
 	given := c.Get(headerIdempotencyKey)
 	if given == "" && len(c.Request().Header.PeekAll(headerIdempotencyKey)) > 0 {
-		return idempotency.ErrKey // who sends an empty one believes that a repeat is safe
+		return key, false, idempotency.ErrKey // who sends an empty one believes that a repeat is safe
 	}
-	key, err := idempotency.NewRequest(caller(c).ID, given, c.Method(), c.Path(), asked)
-	if err != nil {
-		return err
+	if key, err = idempotency.NewRequest(caller(c).ID, given, c.Method(), c.Path(), asked); err != nil {
+		return key, false, err
 	}
 	if kept := e.Answers.Get(c.UserContext(), key); kept != nil {
-		return replay(c, *kept)
+		return key, true, replay(c, *kept)
 	}
-	answer, replayed, err := do(key)
+	return key, false, nil
+}
+
+// answerOnce gives the answer of a use case that took the key. replayed: it is the stored one.
+func (e *edge) answerOnce(c *fiber.Ctx, key idempotency.Request, answer idempotency.Answer, replayed bool, err error) error {
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (h idHandler) WithGroup(name string) slog.Handler { return idHandler{h.Hand
 
 // begin wraps every request: its id, its deadline, the headers of the answer, its errors and its
 // panics.
-func (e *edge) begin(c *fiber.Ctx) error {
+func (e *edge) begin(c *fiber.Ctx) (err error) {
 	start := time.Now()
 	id := newRequestID(c)
 	ctx, cancel := context.WithTimeout(withRequestID(context.Background(), id), deadline)
@@ -72,7 +72,18 @@ func (e *edge) begin(c *fiber.Ctx) error {
 	if e.stopping() {
 		c.Response().SetConnectionClose()
 	}
-	if err := protect(c); err != nil {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+		err = e.end(ctx, c, start, err)
+	}()
+	return c.Next()
+}
+
+// end answers the error of a request, if there is one, ends its trace, counts it and logs it.
+func (e *edge) end(ctx context.Context, c *fiber.Ctx, start time.Time, err error) error {
+	if err != nil {
 		if err := e.answer(c, err); err != nil {
 			return err
 		}
@@ -97,16 +108,6 @@ func (e *edge) count(c *fiber.Ctx, took time.Duration) {
 		counts = e.counts[endpoint{}]
 	}
 	counts.Answered(c.Response().StatusCode(), took)
-}
-
-// protect runs the rest of the chain and turns a panic into an error.
-func protect(c *fiber.Ctx) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return c.Next()
 }
 
 // setHeaders sets the headers of every answer. Answers must not be cached or framed, and many are

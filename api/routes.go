@@ -161,12 +161,12 @@ var Routes = []Route{
 
 	// settle.go
 	{"POST", "/v1/accounts/:accountRef/settle", Key, tenant.PayoutsCreate, "", false, (*edge).settle},
-	{"POST", "/auth/accounts/:accountRef/settle", Session, "", tenant.Finance, false, (*edge).payOut},
+	{"POST", "/auth/accounts/:accountRef/settle", Session, "", tenant.Finance, false, (*edge).settle},
 	{"POST", "/v1/accounts/:accountRef/transfer", Key, tenant.AccountsTransfer, "", false, (*edge).bookTransfer},
 
 	// refunds.go
-	{"POST", "/v1/entries/:id/refund", Key, tenant.PayoutsCreate, "", false, (*edge).refundEntry},
-	{"POST", "/auth/payments/:id/refund", Session, "", tenant.Finance, false, (*edge).refundPayment},
+	{"POST", "/v1/entries/:id/refund", Key, tenant.PayoutsCreate, "", false, (*edge).refund},
+	{"POST", "/auth/payments/:id/refund", Session, "", tenant.Finance, false, (*edge).refund},
 
 	// transfers.go
 	{"GET", "/v1/transfers", Key, tenant.PayoutsRead, "", false, (*edge).listTransfers},

@@ -5,7 +5,6 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/errs"
-	"ajo/internal/idempotency"
 	"ajo/internal/transfer"
 )
 
@@ -25,29 +24,20 @@ func amountOf(in *body) (string, error) {
 	return in.text("amount"), nil
 }
 
-// settle is POST /v1/accounts/:accountRef/settle.
-func (e *edge) settle(c *fiber.Ctx) error {
-	return e.settleFor(c, readBody(c), c.Request().Body())
-}
-
-// payOut is POST /auth/accounts/:accountRef/settle, an addition: settle, for a member who gives the
-// password or a code.
-func (e *edge) payOut(c *fiber.Ctx) error {
-	in := readBody(c)
-	if err := e.prove(c, in); err != nil {
-		return err
-	}
-	return e.settleFor(c, in, in.without("password", "code"))
-}
-
 // maker returns who asks for a transfer: the member of a session, or nobody for an API key. A
 // transfer's line in the audit log is written behind its locks, and refused as in acting.
 func (e *edge) maker(c *fiber.Ctx) transfer.Maker {
 	return transfer.Maker{Member: caller(c).Member.ID, By: e.acting(c), Standing: e.standing(c)}
 }
 
-// settleFor settles an account for the maker. asked is compared with that of a repeat.
-func (e *edge) settleFor(c *fiber.Ctx, in *body, asked []byte) error {
+// settle is POST /v1/accounts/:accountRef/settle and POST /auth/accounts/:accountRef/settle; the
+// second is an addition, for a member, who gives the password or a code.
+func (e *edge) settle(c *fiber.Ctx) error {
+	in := readBody(c)
+	asked, err := e.prove(c, in)
+	if err != nil {
+		return err
+	}
 	amount, err := amountOf(in)
 	if err != nil {
 		return err
@@ -59,10 +49,12 @@ func (e *edge) settleFor(c *fiber.Ctx, in *body, asked []byte) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	return e.turnedAway(c, e.onceOf(c, asked, func(key idempotency.Request) (idempotency.Answer, bool, error) {
-		s, err := e.Transfers.Settle(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
-		return s.Answer, s.Replayed, err
-	}))
+	key, done, err := e.keyOf(c, asked)
+	if err != nil || done {
+		return err
+	}
+	s, err := e.Transfers.Settle(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
+	return e.answerOnce(c, key, s.Answer, s.Replayed, e.turnedAway(c, err))
 }
 
 // bookTransfer is POST /v1/accounts/:accountRef/transfer.
@@ -76,7 +68,10 @@ func (e *edge) bookTransfer(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	return e.once(c, func(key idempotency.Request) (idempotency.Answer, bool, error) {
-		return e.Accounts.Transfer(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
-	})
+	key, done, err := e.keyOf(c, c.Request().Body())
+	if err != nil || done {
+		return err
+	}
+	a, replayed, err := e.Accounts.Transfer(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
+	return e.answerOnce(c, key, a, replayed, err)
 }

@@ -103,11 +103,17 @@ func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, 
 	})
 }
 
+var bookAccountsSQL = payersSQL(`EXISTS (SELECT FROM freezes f WHERE f.scope = 'account' AND (r.n = 1 OR f.requests) AND ` + freeze.On("found.id", "found.id", "$4") + `),
+			false, '{f,f}'::boolean[], false`)
+
 // bookAccounts finds the accounts of a book transfer. A freeze of the account stops its debits; one
 // that refuses requests, its credits from other accounts too.
 func bookAccounts(ctx context.Context, tx pg.Tx, now time.Time, tenantID uuid.UUID, fromRef, toRef string) (from, to *Account, err error) {
-	found, err := findAll(ctx, tx, []Ref{{TenantID: tenantID, AccountRef: fromRef}, {TenantID: tenantID, AccountRef: toRef}},
-		`EXISTS (SELECT FROM freezes f WHERE f.scope = 'account' AND (r.n = 1 OR f.requests) AND `+freeze.On("found.id", "found.id", "$4")+`), false, '{f,f}'::boolean[], false`, now)
+	rows, err := tx.Query(ctx, bookAccountsSQL, refArgs([]Ref{{TenantID: tenantID, AccountRef: fromRef}, {TenantID: tenantID, AccountRef: toRef}}, now)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := readPayers(rows, 2)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -29,7 +29,11 @@ func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, ref string) (Acco
 
 // Find is [Service.Get] on a given connection, for the packages that build on accounts.
 func Find(ctx context.Context, q pg.Querier, tenantID uuid.UUID, ref string) (Account, error) {
-	found, err := findAll(ctx, q, []Ref{{TenantID: tenantID, AccountRef: ref}}, `false, false, '{f,f}'::boolean[], false`)
+	rows, err := q.Query(ctx, findSQL, refArgs([]Ref{{TenantID: tenantID, AccountRef: ref}})...)
+	if err != nil {
+		return Account{}, err
+	}
+	found, err := readPayers(rows, 1)
 	if err != nil {
 		return Account{}, err
 	}
@@ -63,17 +67,38 @@ type Payer struct {
 	Priced    bool // its tenant has a price, or will have one (package fee)
 }
 
+var (
+	findSQL    = payersSQL(`false, false, '{f,f}'::boolean[], false`)
+	findAllSQL = payersSQL(`EXISTS (SELECT FROM freezes f WHERE f.requests AND ` + freeze.On("found.id", "found.id", "$4") + `),
+			EXISTS (SELECT FROM payout_limits l WHERE l.tenant_id = ANY(ARRAY[found.tenant_id])),
+			(SELECT ARRAY[n.payout_fee_by = 'tenant', n.payout_approvals > 0] FROM tenants n WHERE n.id = found.tenant_id), ` + fee.Priced("found.tenant_id"))
+)
+
 // FindPayers is [Find] for many, in one statement, with the freezes that stand at the time now, and
 // what the tenant's policy says.
 func FindPayers(ctx context.Context, q pg.Querier, now time.Time, refs []Ref) ([]Payer, error) {
-	return findAll(ctx, q, refs, `EXISTS (SELECT FROM freezes f WHERE f.requests AND `+freeze.On("found.id", "found.id", "$4")+`),
-			EXISTS (SELECT FROM payout_limits l WHERE l.tenant_id = ANY(ARRAY[found.tenant_id])),
-			(SELECT ARRAY[n.payout_fee_by = 'tenant', n.payout_approvals > 0] FROM tenants n WHERE n.id = found.tenant_id), `+fee.Priced("found.tenant_id"), now)
+	rows, err := q.Query(ctx, findAllSQL, refArgs(refs, now)...)
+	if err != nil {
+		return nil, err
+	}
+	return readPayers(rows, len(refs))
 }
 
-// findAll finds accounts and, of each, whether the conditions hold on the row that is found: the
-// third are two in one array, as they are of one row.
-func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, args ...any) ([]Payer, error) {
+// payersSQL finds the accounts of [refArgs] and, of each, whether the conditions hold on the row
+// that is found: the third are two in one array, as they are of one row.
+func payersSQL(conditions string) string {
+	return `
+		SELECT r.n, ` + conditions + `, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)
+		CROSS JOIN LATERAL (
+			SELECT ` + columns + ` FROM (
+				(SELECT * FROM accounts WHERE account_ref = r.ref AND tenant_id = r.tenant_id ORDER BY ` + named + ` LIMIT 1)
+				UNION ALL SELECT * FROM accounts WHERE id = r.id AND tenant_id = r.tenant_id) AS a
+			WHERE a.status <> 'provisioning'
+			ORDER BY a.account_ref = r.ref DESC LIMIT 1) AS found`
+}
+
+// refArgs are the arguments of [payersSQL]; those of its conditions follow, from $4 on.
+func refArgs(refs []Ref, more ...any) []any {
 	tenants, texts, ids := make([]uuid.UUID, len(refs)), make([]string, len(refs)), make([]uuid.UUID, len(refs))
 	for i, r := range refs {
 		tenants[i], texts[i] = r.TenantID, r.AccountRef
@@ -82,16 +107,12 @@ func findAll(ctx context.Context, q pg.Querier, refs []Ref, conditions string, a
 			ids[i], _ = uuid.Parse(r.AccountRef)
 		}
 	}
-	rows := pg.Rows(ctx, q, `
-		SELECT r.n, `+conditions+`, found.* FROM unnest($1::uuid[], $2::text[], $3::uuid[]) WITH ORDINALITY AS r (tenant_id, ref, id, n)
-		CROSS JOIN LATERAL (
-			SELECT `+columns+` FROM (
-				(SELECT * FROM accounts WHERE account_ref = r.ref AND tenant_id = r.tenant_id ORDER BY `+named+` LIMIT 1)
-				UNION ALL SELECT * FROM accounts WHERE id = r.id AND tenant_id = r.tenant_id) AS a
-			WHERE a.status <> 'provisioning'
-			ORDER BY a.account_ref = r.ref DESC LIMIT 1) AS found`,
-		append([]any{tenants, texts, ids}, args...)...)
-	out := make([]Payer, len(refs))
+	return append([]any{tenants, texts, ids}, more...)
+}
+
+// readPayers reads the rows of [payersSQL], one of each reference that is found.
+func readPayers(rows pgx.Rows, refs int) ([]Payer, error) {
+	out := make([]Payer, refs)
 	defer rows.Close()
 	for rows.Next() {
 		var n int
