@@ -23,13 +23,13 @@ func (t *tool) newCustomersCmd() *cobra.Command {
 		t.customerChange(command{use: "approve <customer>", short: "Approve a KYC that waits for review", example: "  ajo customers approve" + example},
 			"Approve the KYC of %s: it moves to tier 2.",
 			func(ctx context.Context, s *customer.Service, shown customer.Customer, by audit.By) (customer.Customer, bool, error) {
-				c, err := s.ApproveByHand(ctx, shown, by)
+				c, err := s.DecideByHand(ctx, shown, customer.KYCApprove, by)
 				return c, true, err
 			}),
 		t.customerChange(command{use: "reject <customer>", short: "Reject a KYC that waits for review", example: "  ajo customers reject" + example},
 			"Reject the KYC of %s: it stays at tier 1, and may submit again.",
 			func(ctx context.Context, s *customer.Service, shown customer.Customer, by audit.By) (customer.Customer, bool, error) {
-				c, err := s.RejectByHand(ctx, shown, by)
+				c, err := s.DecideByHand(ctx, shown, customer.KYCReject, by)
 				return c, true, err
 			}),
 		t.newCustomerTierCmd(),

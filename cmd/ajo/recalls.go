@@ -20,10 +20,10 @@ func (t *tool) newRecallsCmd() *cobra.Command {
 		t.newRecallEndCmd("reverse", "Reverse a payment that the bank took back",
 			"Ends a recall, open or watched: the payment is reversed, and the balance may fall below zero. This is final.\n"+
 				"Ask the bank first. When its record says that it took the payment back, this happens by itself.",
-			"It is reversed, which is final; the balance may fall below zero.", (*payment.Service).ReverseRecalled),
+			"It is reversed, which is final; the balance may fall below zero.", payment.RecallReversed),
 		t.newRecallEndCmd("keep", "Keep a payment that the bank has not taken back",
 			"Ends a recall, open or watched: the payment stays, and covers settlements again.\nAsk the bank first: the money must be there.",
-			"It stays, and covers settlements again.", (*payment.Service).KeepRecalled))
+			"It stays, and covers settlements again.", payment.RecallKept))
 }
 
 func (t *tool) newRecallsListCmd() *cobra.Command {
@@ -104,7 +104,7 @@ func postedTo(ctx context.Context, tools *app.Tools, e payment.InboundEvent) (st
 }
 
 // newRecallEndCmd is one of the two ways to end a recall by hand.
-func (t *tool) newRecallEndCmd(name, short, long, effect string, d decision) *cobra.Command {
+func (t *tool) newRecallEndCmd(name, short, long, effect string, to payment.RecallStatus) *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: name + " <event>", short: short, long: long,
@@ -115,7 +115,10 @@ func (t *tool) newRecallEndCmd(name, short, long, effect string, d decision) *co
 			return plan{
 				will: fmt.Sprintf("%s the payment of NGN %s from %q to account %q of tenant %q, said to be taken back since %s: %s. %s",
 					title(name), v.Amount, v.SenderName, v.AccountRef, v.TenantName, stamp(&v.OpenedAt), v.LastError, effect),
-				do: func(by audit.By) (result, error) { return d.decide(ctx, tools, id, v.AccountRef, by) },
+				do: func(by audit.By) (result, error) {
+					r, err := tools.Payments.DecideRecall(ctx, id, to, by)
+					return decided(r, v.AccountRef), err
+				},
 			}, err
 		}),
 	})

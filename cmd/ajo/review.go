@@ -21,10 +21,10 @@ func (t *tool) newReviewCmd() *cobra.Command {
 	return group("review", "Decide payments that the bank's records did not settle", t.newReviewListCmd(), t.newReviewShowCmd(),
 		t.newDecideCmd("confirm", "Count a payment under review as received",
 			"Counts a payment under review as received: it is in the balance again, and may be paid out.\nAsk the bank first: the money must be there.",
-			"It counts in the balance again, and may be paid out.", (*payment.Service).ConfirmReviewed),
+			"It counts in the balance again, and may be paid out.", ledger.EventConfirm),
 		t.newDecideCmd("reverse", "Give up a payment under review",
 			"Rejects a payment under review: its entry is reversed, and it never enters the balance. This is final.",
-			"It is reversed, and the balance stays without it. This is final.", (*payment.Service).ReverseReviewed),
+			"It is reversed, and the balance stays without it. This is final.", ledger.EventReverse),
 		t.newCorrectCmd(), t.newRestoreCmd(), t.newSenderCmd())
 }
 
@@ -88,13 +88,9 @@ func printCompared(w io.Writer, c payment.Compared) error {
 	return printTable(w, rows, func(r [3]string) []field { return []field{{"", r[0]}, {"OURS", r[1]}, {"THE BANK'S", r[2]}} })
 }
 
-// decision ends the review or the recall of a payment.
-type decision func(*payment.Service, context.Context, uuid.UUID, audit.By) (payment.Reviewed, error)
-
-// decide makes a decision about a payment to an account.
-func (d decision) decide(ctx context.Context, tools *app.Tools, event uuid.UUID, accountRef string, by audit.By) (result, error) {
-	r, err := d(tools.Payments, ctx, event, by)
-	return done(r, "The payment of NGN %s is %s; the balance of account %q is NGN %s.%s", r.Amount, r.Status, accountRef, r.Balance, withoutSender(r.NoSender)), err
+// decided says what a decision made of a payment to an account.
+func decided(r payment.Reviewed, accountRef string) result {
+	return done(r, "The payment of NGN %s is %s; the balance of account %q is NGN %s.%s", r.Amount, r.Status, accountRef, r.Balance, withoutSender(r.NoSender))
 }
 
 // withoutSender says that a payment was confirmed without its sender, and why.
@@ -116,7 +112,7 @@ func underReview(v payment.Review) string {
 }
 
 // newDecideCmd is one of the two decisions on a payment under review.
-func (t *tool) newDecideCmd(name, short, long, effect string, d decision) *cobra.Command {
+func (t *tool) newDecideCmd(name, short, long, effect string, event ledger.Event) *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: name + " <event>", short: short, long: long, complete: t.reviews(),
@@ -126,7 +122,10 @@ func (t *tool) newDecideCmd(name, short, long, effect string, d decision) *cobra
 			v, err := tools.Payments.Review(ctx, id)
 			return plan{
 				will: title(name) + " " + underReview(v) + " " + effect,
-				do:   func(by audit.By) (result, error) { return d.decide(ctx, tools, id, v.AccountRef, by) },
+				do: func(by audit.By) (result, error) {
+					r, err := tools.Payments.DecideReview(ctx, id, event, by)
+					return decided(r, v.AccountRef), err
+				},
 			}, err
 		}),
 	})

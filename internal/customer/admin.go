@@ -50,20 +50,11 @@ func (s *Service) Show(ctx context.Context, id uuid.UUID) (Record, error) {
 	return pg.One(ctx, s.Pool, scanRecord, ErrNotFound, `SELECT `+recordColumns+` FROM customers c JOIN tenants t ON t.id = c.tenant_id WHERE c.id = $1`, id)
 }
 
-// ApproveByHand approves the KYC of any tenant's customer that waits for review, under the name and
-// by the NIN that the operator was shown. [errRenamed], [errAnotherNIN], [ErrNotPending],
+// DecideByHand approves ([KYCApprove]) or rejects ([KYCReject]) the KYC of any tenant's customer
+// that waits for review, under the name and by the NIN that the operator was shown. A rejected
+// customer may submit again. For operators. [errRenamed], [errAnotherNIN], [ErrNotPending],
 // [ErrNotFound].
-func (s *Service) ApproveByHand(ctx context.Context, shown Customer, by audit.By) (Customer, error) {
-	return s.decideByHand(ctx, shown, KYCApprove, "customers.approve", by)
-}
-
-// RejectByHand rejects it; the customer may submit again. Its errors are those of
-// [Service.ApproveByHand].
-func (s *Service) RejectByHand(ctx context.Context, shown Customer, by audit.By) (Customer, error) {
-	return s.decideByHand(ctx, shown, KYCReject, "customers.reject", by)
-}
-
-func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEvent, action string, by audit.By) (c Customer, err error) {
+func (s *Service) DecideByHand(ctx context.Context, shown Customer, event KYCEvent, by audit.By) (c Customer, err error) {
 	decideOnce := func(tx pg.Tx) (err error) {
 		if c, err = lockAny(ctx, tx, shown.ID); err != nil {
 			return err
@@ -77,7 +68,7 @@ func (s *Service) decideByHand(ctx context.Context, shown Customer, event KYCEve
 		if c, err = s.conclude(ctx, tx, c, event); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry(action, target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}).Of(c.TenantID))
+		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("customers."+string(event), target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}).Of(c.TenantID))
 	}
 	err = besideOthers(func() error { return pg.InTx(ctx, s.Pool, decideOnce) })
 	return c, err

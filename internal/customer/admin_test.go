@@ -94,7 +94,7 @@ func TestANINApprovesOneCustomerOfATenant(t *testing.T) {
 	shown, err = b.Show(b.ctx, second)
 	require.NoError(t, err)
 	require.Equal(t, 1, shown.SameNIN)
-	c, err := b.ApproveByHand(b.ctx, shown.Customer, byHand)
+	c, err := b.DecideByHand(b.ctx, shown.Customer, KYCApprove, byHand)
 	require.NoError(t, err)
 	require.Equal(t, KYCApproved, c.KYCStatus)
 	shown, err = b.Show(b.ctx, second)
@@ -205,7 +205,7 @@ func TestOneNINApprovedByTwoAtOnce(t *testing.T) {
 			return err
 		},
 		"an operator": func(id uuid.UUID) error {
-			_, err := b.ApproveByHand(b.ctx, b.get(id), byHand)
+			_, err := b.DecideByHand(b.ctx, b.get(id), KYCApprove, byHand)
 			return err
 		},
 	} {
@@ -248,18 +248,18 @@ func TestOperatorsDecideForAnyTenant(t *testing.T) {
 	shown, err := b.Show(b.ctx, other)
 	require.NoError(t, err)
 	b.Exec(`UPDATE customers SET name = 'Somebody Else' WHERE id = $1`, other)
-	_, err = b.ApproveByHand(b.ctx, shown.Customer, byHand)
+	_, err = b.DecideByHand(b.ctx, shown.Customer, KYCApprove, byHand)
 	require.ErrorIs(t, err, errRenamed, "what was looked at is another name")
 	shown, err = b.Show(b.ctx, other)
 	require.NoError(t, err)
-	c, err = b.RejectByHand(b.ctx, shown.Customer, byHand)
+	c, err = b.DecideByHand(b.ctx, shown.Customer, KYCReject, byHand)
 	require.NoError(t, err)
 	require.Equal(t, KYCRejected, c.KYCStatus)
-	_, err = b.RejectByHand(b.ctx, shown.Customer, byHand)
+	_, err = b.DecideByHand(b.ctx, shown.Customer, KYCReject, byHand)
 	require.ErrorIs(t, err, ErrNotPending)
 	_, err = b.Show(b.ctx, uuid.New())
 	require.ErrorIs(t, err, ErrNotFound)
-	_, err = b.ApproveByHand(b.ctx, Customer{ID: uuid.New()}, byHand)
+	_, err = b.DecideByHand(b.ctx, Customer{ID: uuid.New()}, KYCApprove, byHand)
 	require.ErrorIs(t, err, ErrNotFound)
 	records, _, err := audit.List(b.ctx, b.Pool, audit.Filter{Target: "customer:" + other.String()}, page.Request{Limit: 10})
 	require.NoError(t, err)
@@ -278,22 +278,22 @@ func TestAnotherNINIsNotDecided(t *testing.T) {
 	shown, err := b.Show(b.ctx, id)
 	require.NoError(t, err)
 	rejected := shown.Customer
-	_, err = b.RejectByHand(b.ctx, rejected, byHand)
+	_, err = b.DecideByHand(b.ctx, rejected, KYCReject, byHand)
 	require.NoError(t, err)
 	got, err := b.submit(id, another)
 	require.NoError(t, err)
 	require.Equal(t, KYCPendingReview, got.KYCStatus)
-	_, err = b.ApproveByHand(b.ctx, shown.Customer, byHand)
+	_, err = b.DecideByHand(b.ctx, shown.Customer, KYCApprove, byHand)
 	require.ErrorIs(t, err, errAnotherNIN)
-	_, err = b.RejectByHand(b.ctx, shown.Customer, byHand)
+	_, err = b.DecideByHand(b.ctx, shown.Customer, KYCReject, byHand)
 	require.ErrorIs(t, err, errAnotherNIN)
 	require.Equal(t, KYCPendingReview, b.get(id).KYCStatus)
 	shown, err = b.Show(b.ctx, id)
 	require.NoError(t, err)
-	c, err := b.ApproveByHand(b.ctx, shown.Customer, byHand)
+	c, err := b.DecideByHand(b.ctx, shown.Customer, KYCApprove, byHand)
 	require.NoError(t, err)
 	require.Equal(t, []any{KYCApproved, "2228"}, []any{c.KYCStatus, *c.NINLast4})
-	_, err = b.RejectByHand(b.ctx, rejected, byHand)
+	_, err = b.DecideByHand(b.ctx, rejected, KYCReject, byHand)
 	require.ErrorIs(t, err, ErrNotPending, "whatever was shown, nothing waits")
 }
 

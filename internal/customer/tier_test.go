@@ -28,7 +28,7 @@ func TestAHigherTierReleases(t *testing.T) {
 			return err
 		},
 		"operator": func(b *bundle, id uuid.UUID) error {
-			_, err := b.ApproveByHand(b.ctx, b.get(id), audit.By{Actor: "cli:ada", Reason: "a ticket"})
+			_, err := b.DecideByHand(b.ctx, b.get(id), KYCApprove, audit.By{Actor: "cli:ada", Reason: "a ticket"})
 			return err
 		},
 	} {

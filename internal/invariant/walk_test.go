@@ -36,6 +36,7 @@ import (
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
+	"ajo/ledger"
 )
 
 // A walk is dear: it lives through weeks. make test takes the same each time, make test-walk draws
@@ -676,9 +677,9 @@ func (w *walk) review() {
 	var err error
 	switch rapid.IntRange(0, 2).Draw(w.r, "decision") {
 	case 0:
-		_, err = w.payments.ConfirmReviewed(w.ctx, id, returned)
+		_, err = w.payments.DecideReview(w.ctx, id, ledger.EventConfirm, returned)
 	case 1:
-		_, err = w.payments.ReverseReviewed(w.ctx, id, returned)
+		_, err = w.payments.DecideReview(w.ctx, id, ledger.EventReverse, returned)
 	default:
 		err = w.corrects(id)
 	}
@@ -716,9 +717,9 @@ func (w *walk) recall() {
 	case 0:
 		err = w.payments.OpenRecallByHand(w.ctx, id, returned)
 	case 1:
-		_, err = w.payments.ReverseRecalled(w.ctx, id, returned)
+		_, err = w.payments.DecideRecall(w.ctx, id, payment.RecallReversed, returned)
 	default:
-		_, err = w.payments.KeepRecalled(w.ctx, id, returned)
+		_, err = w.payments.DecideRecall(w.ctx, id, payment.RecallKept, returned)
 	}
 	w.asked(err)
 }

@@ -184,7 +184,7 @@ func TestAssignedPaymentIsConfirmedByWhatTheEventNames(t *testing.T) {
 			require.Equal(t, []string{c.want}, entries)
 			if c.why != "" {
 				require.True(t, testenv.Value[bool](b.Env, `SELECT last_error LIKE $2 FROM inbound_events WHERE id = $1`, id, "the bank's record differs: "+c.why))
-				_, err = b.svc.ConfirmReviewed(b.ctx, id, byHand)
+				_, err = b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 				require.NoError(t, err)
 				balance, _ := b.books()
 				require.Equal(t, "4975.00", balance)

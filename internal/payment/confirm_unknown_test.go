@@ -14,6 +14,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
+	"ajo/ledger"
 )
 
 func (b *bundle) misses(id uuid.UUID) int {
@@ -85,7 +86,7 @@ func TestAPersonsWordIsNoKnownRecord(t *testing.T) {
 	b := setup(t)
 	confirmed, txn := b.paid()
 	require.Equal(t, time.Duration(-1), b.check(confirmed))
-	_, err := b.svc.ConfirmReviewed(b.ctx, b.held(), byHand)
+	_, err := b.svc.DecideReview(b.ctx, b.held(), ledger.EventConfirm, byHand)
 	require.NoError(t, err)
 	_, err = b.svc.Correct(b.ctx, b.held(), sums("4000.00", "10.00"), byHand)
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
+	"ajo/ledger"
 )
 
 // Of two decisions about a payment that begin while it is locked, the first is done, and the second
@@ -27,11 +28,11 @@ func TestDecisionsWaitForThePayment(t *testing.T) {
 			return err
 		}, payment.ErrNotMisdirected},
 		"confirm": {b.held(), func(id uuid.UUID) error {
-			_, err := b.svc.ConfirmReviewed(b.ctx, id, byHand)
+			_, err := b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 			return err
 		}, payment.ErrNotInReview},
 		"reverse": {b.held(), func(id uuid.UUID) error {
-			_, err := b.svc.ReverseReviewed(b.ctx, id, byHand)
+			_, err := b.svc.DecideReview(b.ctx, id, ledger.EventReverse, byHand)
 			return err
 		}, payment.ErrNotInReview},
 	} {

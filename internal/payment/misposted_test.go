@@ -13,6 +13,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/payment"
 	"ajo/internal/testenv"
+	"ajo/ledger"
 )
 
 // stolen is a payment to the test's account whose event's word has brought it to another one, and
@@ -27,7 +28,7 @@ func (b *bundle) stolen() (id, thief uuid.UUID) {
 	require.Equal(b.T, time.Duration(-1), b.check(id))
 	_, err = b.svc.Assign(b.ctx, id, b.here(), byHand)
 	require.ErrorIs(b.T, err, payment.ErrNotMisdirected, "a person must decide the review first")
-	_, err = b.svc.ReverseReviewed(b.ctx, id, byHand)
+	_, err = b.svc.DecideReview(b.ctx, id, ledger.EventReverse, byHand)
 	require.NoError(b.T, err)
 	return id, thief
 }
@@ -77,7 +78,7 @@ func TestPaymentToAnotherAccountIsHeldToTheOneThatWasPaid(t *testing.T) {
 	again := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM inbound_events WHERE replaces = $1`, id)
 	require.Equal(t, time.Duration(-1), b.check(again))
 	require.Equal(t, "needs_review", testenv.Value[string](b.Env, `SELECT status FROM ledger_entries WHERE account_id = $1`, third))
-	_, err = b.svc.ReverseReviewed(b.ctx, again, byHand)
+	_, err = b.svc.DecideReview(b.ctx, again, ledger.EventReverse, byHand)
 	require.NoError(t, err)
 	_, err = b.svc.Assign(b.ctx, id, b.here(), byHand)
 	require.ErrorIs(t, err, payment.ErrNotMisdirected, "another event stands in for it")
@@ -100,7 +101,7 @@ func TestWronglyAssignedPaymentIsAssignedAgain(t *testing.T) {
 	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
 	_, err = b.svc.Assign(b.ctx, id, b.here(), byHand)
 	require.ErrorIs(t, err, payment.ErrNotMisdirected, "a recall is open")
-	_, err = b.svc.ReverseRecalled(b.ctx, id, byHand)
+	_, err = b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, byHand)
 	require.NoError(t, err)
 	_, err = b.svc.Assign(b.ctx, id, b.here(), byHand)
 	require.NoError(t, err)
@@ -129,7 +130,7 @@ func TestAPaymentThatComesBackToItsTenant(t *testing.T) {
 		t.Helper()
 		require.Equal(t, time.Duration(-1), b.check(id))
 		require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
-		_, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+		_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, byHand)
 		require.NoError(t, err)
 		_, err = b.svc.Assign(b.ctx, id, payment.Destination{AccountID: account}, byHand)
 		require.NoError(t, err)
@@ -181,7 +182,7 @@ func TestMispostedPaymentThatWasRefunded(t *testing.T) {
 	require.NoError(t, b.refundByHand(id, "1000.00"))
 	b.sent()
 	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
-	_, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+	_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, byHand)
 	require.NoError(t, err)
 	b.taken(txn, "SUCCESS")
 	_, err = b.svc.Assign(b.ctx, id, payment.Destination{AccountID: b.Account(b.tenant, "other")}, byHand)
@@ -197,7 +198,7 @@ func TestMispostedPaymentWhoseRefundFailed(t *testing.T) {
 	require.NoError(t, b.refundByHand(id, "1000.00"))
 	require.Equal(t, []string{"failed 1000.00 058 0123456789 false"}, b.sent())
 	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
-	_, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+	_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, byHand)
 	require.NoError(t, err)
 	b.taken(txn, "SUCCESS")
 	other := b.Account(b.tenant, "other")

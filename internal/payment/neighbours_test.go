@@ -68,15 +68,21 @@ func TestNothingOfTheNeighboursChanges(t *testing.T) {
 	}
 	touches(own.received, func() error { b.post(own.received); return nil })
 	touches(own.provisional, func() error { b.check(own.provisional); return nil })
-	touches(own.held, func() error { _, err := b.svc.ConfirmReviewed(b.ctx, own.held, byHand); return err })
-	touches(own.recalled, func() error { _, err := b.svc.KeepRecalled(b.ctx, own.recalled, byHand); return err })
+	touches(own.held, func() error { _, err := b.svc.DecideReview(b.ctx, own.held, ledger.EventConfirm, byHand); return err })
+	touches(own.recalled, func() error {
+		_, err := b.svc.DecideRecall(b.ctx, own.recalled, payment.RecallKept, byHand)
+		return err
+	})
 	touches(own.confirmed, func() error { return b.svc.OpenRecallByHand(b.ctx, own.confirmed, byHand) })
-	touches(own.confirmed, func() error { _, err := b.svc.ReverseRecalled(b.ctx, own.confirmed, byHand); return err })
+	touches(own.confirmed, func() error {
+		_, err := b.svc.DecideRecall(b.ctx, own.confirmed, payment.RecallReversed, byHand)
+		return err
+	})
 	touches(own.reversed, func() error { _, err := b.svc.RestoreReversed(b.ctx, own.reversed, byHand); return err })
 	touches(own.unposted, func() error { _, err := b.svc.Repost(b.ctx, own.unposted, byHand); return err })
 	touches(own.misdirected, func() error { _, err := b.svc.Assign(b.ctx, own.misdirected, b.here(), byHand); return err })
 	held := b.held()
-	touches(held, func() error { _, err := b.svc.ReverseReviewed(b.ctx, held, byHand); return err })
+	touches(held, func() error { _, err := b.svc.DecideReview(b.ctx, held, ledger.EventReverse, byHand); return err })
 	corrected := b.held()
 	touches(corrected, func() error { _, err := b.svc.Correct(b.ctx, corrected, sums("5000.00", "10.00"), byHand); return err })
 	b.books()
@@ -95,7 +101,7 @@ func TestRecallsThatHoldMoney(t *testing.T) {
 		require.NoError(t, err)
 		own = append(own, id)
 	}
-	_, err := b.svc.KeepRecalled(b.ctx, own[1], byHand)
+	_, err := b.svc.DecideRecall(b.ctx, own[1], payment.RecallKept, byHand)
 	require.NoError(t, err)
 	opened := b.Clock.Now()
 	list := func(account uuid.UUID) (ids []uuid.UUID) {
@@ -137,9 +143,9 @@ func TestRecallsOfAllTenants(t *testing.T) {
 		_, err := b.svc.OpenRecall(b.ctx, x, payment.RecallByEvent)
 		require.NoError(t, err)
 	}
-	_, err := b.svc.KeepRecalled(b.ctx, kept, byHand)
+	_, err := b.svc.DecideRecall(b.ctx, kept, payment.RecallKept, byHand)
 	require.NoError(t, err)
-	_, err = b.svc.ReverseRecalled(b.ctx, reversed, byHand)
+	_, err = b.svc.DecideRecall(b.ctx, reversed, payment.RecallReversed, byHand)
 	require.NoError(t, err)
 	b.Exec(`UPDATE tenants SET name = 'Ours' WHERE id = $1`, b.tenant)
 	list := func(status payment.RecallStatus) (found []uuid.UUID) {
@@ -214,7 +220,7 @@ func TestReadingAPaymentBesideOthers(t *testing.T) {
 	require.Equal(t, testenv.Value[string](b.Env, `SELECT request_id FROM inbound_events WHERE id = $1`, own.recalled), line.RequestID)
 	_, err = b.svc.Timeline(b.ctx, b.Tenant(), entry)
 	require.ErrorIs(t, err, payment.ErrNotFound)
-	_, err = b.svc.KeepRecalled(b.ctx, own.recalled, byHand)
+	_, err = b.svc.DecideRecall(b.ctx, own.recalled, payment.RecallKept, byHand)
 	require.NoError(t, err)
 	steps = nil
 	line, err = b.svc.Timeline(b.ctx, b.tenant, own.recalled)

@@ -106,7 +106,7 @@ func TestPlatformFeeOfAPayment(t *testing.T) {
 	denied := changed(func(x *fakebank.Transaction) { x.Status = "PAYMENT_FAILED" })
 	differs := changed(func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
 	confirms := changed(func(*fakebank.Transaction) {})
-	reviewed := func(decide func(*bundle, uuid.UUID) error) func(*bundle, uuid.UUID, fakebank.Transaction) {
+	reviewed := func(event ledger.Event) func(*bundle, uuid.UUID, fakebank.Transaction) {
 		return func(b *bundle, id uuid.UUID, txn fakebank.Transaction) {
 			differs(b, id, txn)
 			b.platform("0.00", "0.00", feeDebit+"needs_review", vatDebit+"needs_review")
@@ -115,7 +115,8 @@ func TestPlatformFeeOfAPayment(t *testing.T) {
 			require.NoError(b.T, err)
 			require.Equal(b.T, "4975.00 4921.25", v.Amount.String()+" "+v.Brings.String(), "the balance gets what the platform leaves")
 			require.False(b.T, v.Split)
-			require.NoError(b.T, decide(b, id))
+			_, err = b.svc.DecideReview(b.ctx, id, event, byHand)
+			require.NoError(b.T, err)
 		}
 	}
 	recalled := func(status string) func(*bundle, uuid.UUID, fakebank.Transaction) {
@@ -139,8 +140,8 @@ func TestPlatformFeeOfAPayment(t *testing.T) {
 	}{
 		"confirmed":              {confirms, "4921.25", confirmed},
 		"denied":                 {denied, "0.00", back},
-		"reviewed and confirmed": {reviewed(func(b *bundle, id uuid.UUID) error { _, err := b.svc.ConfirmReviewed(b.ctx, id, byHand); return err }), "4921.25", confirmed},
-		"reviewed and reversed":  {reviewed(func(b *bundle, id uuid.UUID) error { _, err := b.svc.ReverseReviewed(b.ctx, id, byHand); return err }), "0.00", back},
+		"reviewed and confirmed": {reviewed(ledger.EventConfirm), "4921.25", confirmed},
+		"reviewed and reversed":  {reviewed(ledger.EventReverse), "0.00", back},
 		"recalled":               {recalled("REFUND"), "0.00", back},
 		"said to be recalled":    {recalled("SUCCESS"), "4921.25", confirmed},
 	} {
@@ -179,7 +180,7 @@ func TestLightCheckOfAReviewWithAFee(t *testing.T) {
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
 	b.check(id)
 	sound()
-	_, err := b.svc.ConfirmReviewed(b.ctx, id, byHand)
+	_, err := b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 	require.NoError(t, err)
 	sound()
 }

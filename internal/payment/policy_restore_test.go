@@ -17,6 +17,7 @@ import (
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
+	"ajo/ledger"
 )
 
 // A payment was refunded, by its account's policy, then taken back by the bank, and is restored: it
@@ -192,7 +193,7 @@ func TestARestoredPaymentIsHeldForWhatIsLeft(t *testing.T) {
 				b.toTheEnd(r.Replacement, 1)
 				require.Empty(t, b.hold(r.Replacement))
 				b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("25.00") })
-				_, err := b.svc.ConfirmReviewed(b.ctx, r.Replacement, byHand)
+				_, err := b.svc.DecideReview(b.ctx, r.Replacement, ledger.EventConfirm, byHand)
 				require.NoError(t, err)
 			}
 			b.toTheEnd(r.Replacement, 10)
@@ -300,7 +301,7 @@ func TestALimitHoldsNothingOfWhatWentBack(t *testing.T) {
 	b.toTheEnd(r.Replacement, 1)
 	require.Equal(t, "1000.00", b.left(), "it is under review")
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("25.00") })
-	_, err = b.svc.ConfirmReviewed(b.ctx, r.Replacement, byHand)
+	_, err = b.svc.DecideReview(b.ctx, r.Replacement, ledger.EventConfirm, byHand)
 	require.NoError(t, err)
 	require.Empty(t, b.hold(r.Replacement))
 	require.Equal(t, "4975.00", b.left())

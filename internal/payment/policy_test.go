@@ -308,7 +308,7 @@ func TestPolicyThroughAReview(t *testing.T) {
 				b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("25.00") })
 				by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
 				if decision == "reverse" {
-					_, err := b.svc.ReverseReviewed(b.ctx, id, by)
+					_, err := b.svc.DecideReview(b.ctx, id, ledger.EventReverse, by)
 					require.NoError(t, err)
 					b.toTheEnd(id, 3)
 					require.Empty(t, b.said("payment.reversed"))
@@ -316,7 +316,7 @@ func TestPolicyThroughAReview(t *testing.T) {
 					require.Equal(t, "0.00", b.left())
 					return
 				}
-				_, err := b.svc.ConfirmReviewed(b.ctx, id, by)
+				_, err := b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, by)
 				require.NoError(t, err)
 				if decision == "released" {
 					require.Empty(t, b.said("payment.confirmed"))

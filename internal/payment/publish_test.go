@@ -19,6 +19,7 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
+	"ajo/ledger"
 )
 
 const (
@@ -34,10 +35,10 @@ func TestChosenEventsOfAPayment(t *testing.T) {
 	failed := func(x *fakebank.Transaction) { x.Status = "PAYMENT_FAILED" }
 	differs := func(x *fakebank.Transaction) { x.Fee = x.Fee.Add(x.Fee) }
 	confirm := func(b *bundle, id uuid.UUID) (payment.Reviewed, error) {
-		return b.svc.ConfirmReviewed(b.ctx, id, byHand)
+		return b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 	}
 	reverse := func(b *bundle, id uuid.UUID) (payment.Reviewed, error) {
-		return b.svc.ReverseReviewed(b.ctx, id, byHand)
+		return b.svc.DecideReview(b.ctx, id, ledger.EventReverse, byHand)
 	}
 	for name, c := range map[string]struct {
 		chosen string

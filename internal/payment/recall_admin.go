@@ -90,29 +90,19 @@ func (s *Service) OpenRecallByHand(ctx context.Context, eventID uuid.UUID, by au
 	})
 }
 
-// ReverseRecalled ends a recall, open or watched, as the bank's record would: the payment is taken
-// back, which is final, and may bring the balance below zero. For an operator who has the bank's
-// word.
-// [ErrEventNotFound], [ErrNoRecall].
-func (s *Service) ReverseRecalled(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
-	return s.decideRecall(ctx, eventID, RecallReversed, by)
-}
-
-// KeepRecalled ends a recall, open or watched: the payment was not taken back, and its sum covers
-// settlements again. For an operator who has the bank's word. Refusals as
-// [Service.ReverseRecalled].
-func (s *Service) KeepRecalled(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
-	return s.decideRecall(ctx, eventID, RecallKept, by)
-}
-
 // reversedBy is the event that takes a credit back from where it is.
 var reversedBy = map[ledger.Status]ledger.Event{
 	ledger.Provisional: ledger.EventReverse, ledger.Confirmed: ledger.EventRecall, ledger.NeedsReview: ledger.EventReverse,
 }
 
-// decideRecall locks the payment first, as the confirmation does, so that entry and recall do not
-// change from then on.
-func (s *Service) decideRecall(ctx context.Context, eventID uuid.UUID, to RecallStatus, by audit.By) (out Reviewed, err error) {
+// DecideRecall ends a recall, open or watched, as the bank's record would, for an operator who has
+// the bank's word. [RecallReversed]: the payment is taken back, which is final, and may bring the
+// balance below zero. [RecallKept]: it was not taken back, and its sum covers settlements again.
+// [ErrEventNotFound], [ErrNoRecall].
+//
+// It locks the payment first, as the confirmation does, so that entry and recall do not change from
+// then on.
+func (s *Service) DecideRecall(ctx context.Context, eventID uuid.UUID, to RecallStatus, by audit.By) (out Reviewed, err error) {
 	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		v, err := lockRecall(ctx, tx, eventID)

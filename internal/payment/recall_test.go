@@ -389,7 +389,7 @@ func TestRecallUnderReview(t *testing.T) {
 	require.Equal(t, id, opened)
 	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
 	require.Positive(t, b.check(id))
-	_, err = b.svc.ConfirmReviewed(b.ctx, id, byHand)
+	_, err = b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 	require.NoError(t, err)
 	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
 	b.bank.SetTransaction(txn, func(x *fakebank.Transaction) { x.Status, x.Fee = "REFUND", money.Must("25.00") })
@@ -400,7 +400,7 @@ func TestRecallUnderReview(t *testing.T) {
 	txn = testenv.Value[string](b.Env, `SELECT provider_txn_ref FROM inbound_events WHERE id = $1`, id)
 	_, err = b.svc.OpenRecall(b.ctx, txn, payment.RecallByEvent)
 	require.NoError(t, err)
-	_, err = b.svc.ReverseReviewed(b.ctx, id, byHand)
+	_, err = b.svc.DecideReview(b.ctx, id, ledger.EventReverse, byHand)
 	require.NoError(t, err)
 	require.NoError(t, b.svc.Confirm(b.ctx, id), "nothing is left to ask")
 	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
@@ -482,7 +482,7 @@ func TestRecallIsDecidedUnderThePayment(t *testing.T) {
 			SELECT id, tenant_id, account_id, 'event', 'open', 0, $2 FROM inbound_events WHERE id = $1`, id, b.Clock.Now())
 		return err
 	}, func() error {
-		_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+		_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallKept, byHand)
 		return err
 	}))
 	require.Equal(t, "kept", testenv.Value[string](b.Env, `SELECT status FROM recalls`))
@@ -490,7 +490,7 @@ func TestRecallIsDecidedUnderThePayment(t *testing.T) {
 		lock(tx)
 		return nil
 	}, func() error {
-		_, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+		_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, byHand)
 		return err
 	}), payment.ErrNoRecall)
 	require.Len(t, b.audited(), 1)
@@ -505,7 +505,7 @@ func TestRecallByHandOfWhatIsNotConfirmed(t *testing.T) {
 		opened, err := b.svc.OpenRecall(b.ctx, testenv.Value[string](b.Env, `SELECT provider_txn_ref FROM inbound_events WHERE id = $1`, id), payment.RecallByOperator)
 		require.NoError(t, err)
 		require.Equal(t, id, opened)
-		r, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+		r, err := b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, byHand)
 		require.NoError(t, err)
 		require.Equal(t, ledger.Reversed, r.Status)
 		require.Nil(t, b.DueAt(work.Confirm, id), "nothing is left to ask")

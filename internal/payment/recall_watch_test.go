@@ -13,6 +13,7 @@ import (
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/internal/testenv"
+	"ajo/ledger"
 )
 
 // watched is a payment that the bank's event says was taken back, and that its record says twice
@@ -109,13 +110,13 @@ func TestTimelineHasEveryRecall(t *testing.T) {
 	b.Clock.Advance(time.Hour)
 	require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
 	require.Equal(t, []string{"recalled ", "recalled open"}, b.recallSteps(id), "it was watched")
-	_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+	_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallKept, byHand)
 	require.NoError(t, err)
 	b.Clock.Advance(time.Hour)
 	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
 	require.Equal(t, []string{"recalled ", "recalled ", "recall_closed kept", "recalled open"}, b.recallSteps(id))
 	b.Clock.Advance(time.Hour)
-	_, err = b.svc.ReverseRecalled(b.ctx, id, byHand)
+	_, err = b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, byHand)
 	require.NoError(t, err)
 	require.Equal(t, []string{"recalled ", "recalled ", "recall_closed kept", "recalled ", "recall_closed reversed"}, b.recallSteps(id))
 }
@@ -125,7 +126,7 @@ func TestWatchedRecallIsDecided(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id, _ := b.watched()
-	_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+	_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallKept, byHand)
 	require.NoError(t, err)
 	require.Equal(t, "kept", b.recallStatus(id))
 	require.NoError(t, b.svc.Confirm(b.ctx, id), "nothing is left to ask")
@@ -136,7 +137,7 @@ func TestWatchedRecallIsDecided(t *testing.T) {
 	b.check(id)
 	b.check(id)
 	require.Equal(t, "watched", b.recallStatus(id))
-	r, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+	r, err := b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, byHand)
 	require.NoError(t, err)
 	require.Equal(t, "4975.00", r.Balance.String())
 	require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
@@ -168,11 +169,11 @@ func TestReviewConfirmedDuringARecall(t *testing.T) {
 		"the record says success": {record("SUCCESS"), confirmed},
 		"the record says refund":  {record("REFUND"), reversed},
 		"an operator keeps it": {func(b *bundle, id uuid.UUID, _ fakebank.Transaction) {
-			_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+			_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallKept, byHand)
 			require.NoError(b.T, err)
 		}, confirmed},
 		"an operator reverses it": {func(b *bundle, id uuid.UUID, _ fakebank.Transaction) {
-			_, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+			_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, byHand)
 			require.NoError(b.T, err)
 		}, reversed},
 	} {
@@ -184,7 +185,7 @@ func TestReviewConfirmedDuringARecall(t *testing.T) {
 			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
 			b.receive(b.reversal(txn))
 			require.Positive(t, b.check(id), "it is under review, and the bank is asked on")
-			_, err := b.svc.ConfirmReviewed(b.ctx, id, byHand)
+			_, err := b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 			require.NoError(t, err)
 			require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
 			require.Equal(t, "payment.received 4975.00", b.toldOf(id))
@@ -195,11 +196,11 @@ func TestReviewConfirmedDuringARecall(t *testing.T) {
 			if c.told == confirmed { // a recall later on has nothing to catch up on
 				b.Exec(`UPDATE tenants SET listening_until = $2 WHERE id = $1`, b.tenant, b.Clock.Now().Add(time.Hour))
 				if b.recallStatus(id) == "watched" {
-					_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+					_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallKept, byHand)
 					require.NoError(t, err)
 				}
 				require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
-				_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+				_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallKept, byHand)
 				require.NoError(t, err)
 				require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM listen_events`))
 			}

@@ -249,7 +249,7 @@ func TestCorrectionsAtOnce(t *testing.T) {
 		case 1:
 			_, err = svc.Correct(b.ctx, id, sums("7000.00", "10.00"), byHand)
 		default:
-			_, err = svc.ConfirmReviewed(b.ctx, id, byHand)
+			_, err = svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 		}
 		return err
 	}))
@@ -430,7 +430,7 @@ func TestRecallByHandOfWhatIsNoPayment(t *testing.T) {
 	b := setup(t)
 	id, txn := b.confirmed()
 	word := b.receive(b.reversal(txn)).ID
-	_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+	_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallKept, byHand)
 	require.NoError(t, err)
 	require.ErrorIs(t, b.svc.OpenRecallByHand(b.ctx, word, byHand), payment.ErrNotRecallable)
 	require.ErrorIs(t, b.svc.OpenRecallByHand(b.ctx, b.misdirected(nil), byHand), payment.ErrNotRecallable)

@@ -134,25 +134,17 @@ type Reviewed struct {
 	NoSender string `json:",omitempty"`
 }
 
-// ConfirmReviewed counts a payment under review as received: its entry becomes confirmed, is in the
-// balance again, and may be paid out. For an operator who has seen the money at the bank. Its
-// sender is the one that the bank's record names, if it can be read now. [ErrEventNotFound];
-// [ErrNotInReview] in any other state, and for all but the first of several simultaneous callers.
-func (s *Service) ConfirmReviewed(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
-	return s.decideReview(ctx, eventID, ledger.EventConfirm, by)
-}
-
-// ReverseReviewed gives up a payment under review: its entry becomes reversed, a reversal is posted
-// beside it, and the payment stays out of the balance. That is final. Refusals as
-// [Service.ConfirmReviewed].
-func (s *Service) ReverseReviewed(ctx context.Context, eventID uuid.UUID, by audit.By) (Reviewed, error) {
-	return s.decideReview(ctx, eventID, ledger.EventReverse, by)
-}
-
-// decideReview moves the entry, publishes what the tenant is subscribed to, and records who
-// decided, in one transaction. Item and event are locked first, as in the confirmation, so that
-// nobody else changes the entry's status afterwards.
-func (s *Service) decideReview(ctx context.Context, eventID uuid.UUID, event ledger.Event, by audit.By) (Reviewed, error) {
+// DecideReview ends the review of a payment, for an operator who has asked the bank.
+// ledger.EventConfirm counts it as received: its entry becomes confirmed, is in the balance again,
+// and may be paid out; its sender is the one that the bank's record names, if it can be read now.
+// ledger.EventReverse gives it up: its entry becomes reversed, a reversal is posted beside it, and
+// the payment stays out of the balance, which is final. [ErrEventNotFound]; [ErrNotInReview] in any
+// other state, and for all but the first of several simultaneous callers.
+//
+// It moves the entry, publishes what the tenant is subscribed to, and records who decided, in one
+// transaction. Item and event are locked first, as in the confirmation, so that nobody else changes
+// the entry's status afterwards.
+func (s *Service) DecideReview(ctx context.Context, eventID uuid.UUID, event ledger.Event, by audit.By) (Reviewed, error) {
 	var out Reviewed
 	var sender *ledger.Sender
 	var noSender string

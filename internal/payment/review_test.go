@@ -77,7 +77,7 @@ func TestReviewsAreListed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first, list[0].EventID)
 	require.False(t, info.HasMore)
-	_, err = b.svc.ReverseReviewed(b.ctx, second, byHand)
+	_, err = b.svc.DecideReview(b.ctx, second, ledger.EventReverse, byHand)
 	require.NoError(t, err)
 	list, _, err = b.svc.Reviews(b.ctx, page.Request{Limit: 10})
 	require.NoError(t, err)
@@ -91,25 +91,19 @@ func TestReviewIsDecided(t *testing.T) {
 	t.Parallel()
 	spec.Shows(t, "state.entry.review.out")
 	for name, c := range map[string]struct {
-		decide  func(*payment.Service, *bundle, uuid.UUID) (payment.Reviewed, error)
+		event   ledger.Event
 		status  ledger.Status
 		balance string
 		entries []string
 		why     string
 	}{
 		"confirm": {
-			func(s *payment.Service, b *bundle, id uuid.UUID) (payment.Reviewed, error) {
-				return s.ConfirmReviewed(b.ctx, id, byHand)
-			},
-			ledger.Confirmed, "4975.00",
+			ledger.EventConfirm, ledger.Confirmed, "4975.00",
 			[]string{"credit confirmed"},
 			"",
 		},
 		"reverse": {
-			func(s *payment.Service, b *bundle, id uuid.UUID) (payment.Reviewed, error) {
-				return s.ReverseReviewed(b.ctx, id, byHand)
-			},
-			ledger.Reversed, "0.00",
+			ledger.EventReverse, ledger.Reversed, "0.00",
 			[]string{"credit reversed", "debit reversed"},
 			heldWhy,
 		},
@@ -120,7 +114,7 @@ func TestReviewIsDecided(t *testing.T) {
 			id := b.held()
 			v, err := b.svc.Review(b.ctx, id)
 			require.NoError(t, err)
-			got, err := c.decide(b.svc, b, id)
+			got, err := b.svc.DecideReview(b.ctx, id, c.event, byHand)
 			require.NoError(t, err)
 			require.Equal(t, []any{id, v.EntryID, c.status, "4975.00", c.balance}, []any{got.EventID, got.EntryID, got.Status, got.Amount.String(), got.Balance.String()})
 			balance, entries := b.books()
@@ -138,9 +132,9 @@ func TestReviewIsDecided(t *testing.T) {
 			require.JSONEq(t, `{"EntryID":"`+v.EntryID.String()+`","AccountID":"`+b.account.String()+`","Amount":"4975.00","Balance":"`+c.balance+
 				`","Why":"`+heldWhy+`"}`, string(log[0].Detail))
 
-			_, err = b.svc.ConfirmReviewed(b.ctx, id, byHand)
+			_, err = b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 			require.ErrorIs(t, err, payment.ErrNotInReview)
-			_, err = b.svc.ReverseReviewed(b.ctx, id, byHand)
+			_, err = b.svc.DecideReview(b.ctx, id, ledger.EventReverse, byHand)
 			require.ErrorIs(t, err, payment.ErrNotInReview)
 			_, err = b.svc.Review(b.ctx, id)
 			require.ErrorIs(t, err, payment.ErrNotInReview)
@@ -169,9 +163,9 @@ func TestOnlyWhatIsInReviewIsDecided(t *testing.T) {
 		"provisional": {provisional, payment.ErrNotInReview}, "confirmed": {confirmed, payment.ErrNotInReview}, "reversed": {reversed, payment.ErrNotInReview},
 		"received": {received, payment.ErrNotInReview}, "misdirected": {misdirected, payment.ErrNotInReview}, "unknown": {uuid.New(), payment.ErrEventNotFound},
 	} {
-		_, err := b.svc.ConfirmReviewed(b.ctx, c.id, byHand)
+		_, err := b.svc.DecideReview(b.ctx, c.id, ledger.EventConfirm, byHand)
 		require.ErrorIs(t, err, c.want, name)
-		_, err = b.svc.ReverseReviewed(b.ctx, c.id, byHand)
+		_, err = b.svc.DecideReview(b.ctx, c.id, ledger.EventReverse, byHand)
 		require.ErrorIs(t, err, c.want, name)
 		_, err = b.svc.Review(b.ctx, c.id)
 		require.ErrorIs(t, err, c.want, name)
@@ -187,9 +181,9 @@ func TestNoDecisionWithoutAReason(t *testing.T) {
 	b := setup(t)
 	id := b.held()
 	for _, by := range []audit.By{{}, {Actor: "cli:ada"}, {Actor: "cli:ada", Reason: "  "}, {Reason: "because"}} {
-		_, err := b.svc.ConfirmReviewed(b.ctx, id, by)
+		_, err := b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, by)
 		require.Error(t, err)
-		_, err = b.svc.ReverseReviewed(b.ctx, id, by)
+		_, err = b.svc.DecideReview(b.ctx, id, ledger.EventReverse, by)
 		require.Error(t, err)
 	}
 	balance, entries := b.books()
@@ -207,9 +201,9 @@ func TestOperatorsAtOnceDecideOnce(t *testing.T) {
 	other := b.service(b.bank.URL())
 	require.Equal(t, 3, atOnce(t, 24, payment.ErrNotInReview, func(i int) (err error) {
 		if id := ids[i%len(ids)]; i/3%2 == 0 {
-			_, err = b.svc.ConfirmReviewed(b.ctx, id, byHand)
+			_, err = b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 		} else {
-			_, err = other.ReverseReviewed(b.ctx, id, byHand)
+			_, err = other.DecideReview(b.ctx, id, ledger.EventReverse, byHand)
 		}
 		return err
 	}))

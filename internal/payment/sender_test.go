@@ -98,7 +98,7 @@ func TestEventsNameTheRecordsSender(t *testing.T) {
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
 	require.Equal(t, time.Duration(-1), b.check(id))
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden = true })
-	r, err := b.svc.ConfirmReviewed(b.ctx, id, byHand)
+	r, err := b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 	require.NoError(t, err)
 	require.NotEmpty(t, r.NoSender)
 	require.Contains(t, of("payment.confirmed", id), `"senderName":""`)
@@ -175,7 +175,7 @@ func TestSenderOfWhatAPersonConfirms(t *testing.T) {
 		return testenv.Value[*string](b.Env, `SELECT record_account FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'credit' AND reversal_of IS NULL`, id)
 	}
 	id, _ := review(func(*fakebank.Transaction) {})
-	r, err := b.svc.ConfirmReviewed(b.ctx, id, byHand)
+	r, err := b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 	require.NoError(t, err)
 	require.Empty(t, r.NoSender)
 	require.Equal(t, new("2345678901"), account(id))
@@ -198,7 +198,7 @@ func TestSenderOfWhatAPersonConfirms(t *testing.T) {
 	} {
 		id, txn := review(change)
 		require.ErrorIs(t, b.svc.RecordSender(b.ctx, id, ledger.Sender{AccountNumber: "2345678901"}, byHand), ledger.ErrSenderKnown, "it is not confirmed")
-		r, err = b.svc.ConfirmReviewed(b.ctx, id, byHand)
+		r, err = b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 		require.NoError(t, err)
 		require.NotEmpty(t, r.NoSender)
 		require.Nil(t, account(id))

@@ -11,6 +11,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
+	"ajo/internal/payment"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -86,7 +87,7 @@ func TestSecondRecallOfASplitThatIsHeld(t *testing.T) {
 	b.has("0.00 of 4974.00", "0.00", "0.00")
 	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, again.Replacement, by))
 	b.has("0.00 of 4974.00", "0.00", "0.00")
-	_, err = b.svc.ReverseRecalled(b.ctx, again.Replacement, by)
+	_, err = b.svc.DecideRecall(b.ctx, again.Replacement, payment.RecallReversed, by)
 	require.NoError(t, err)
 	b.has("0.00", "0.00", "0.00")
 }

@@ -18,6 +18,7 @@ import (
 	"ajo/internal/idempotency"
 	"ajo/internal/invariant"
 	"ajo/internal/money"
+	"ajo/internal/payment"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
@@ -119,7 +120,7 @@ func TestSplitOfWhatThePaymentBrings(t *testing.T) {
 	v, err := b.svc.Review(b.ctx, review)
 	require.NoError(t, err)
 	require.True(t, v.Split, "less is in the balance than it brings")
-	_, err = b.svc.ConfirmReviewed(b.ctx, review, audit.By{Actor: "ops@example.com", Reason: "the bank wrote"})
+	_, err = b.svc.DecideReview(b.ctx, review, ledger.EventConfirm, audit.By{Actor: "ops@example.com", Reason: "the bank wrote"})
 	require.NoError(t, err)
 	b.has("7858.24", "984.26", "1000.00")
 	denied, txn := b.pays("5000.00")
@@ -182,7 +183,7 @@ func TestSplitOfWhatWasHeldOnce(t *testing.T) {
 		b := setupSplit(t)
 		id, txn := b.pays("5000.00")
 		require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
-		_, err := b.svc.KeepRecalled(b.ctx, id, audit.By{Actor: "ops@example.com", Reason: "the bank wrote"})
+		_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallKept, audit.By{Actor: "ops@example.com", Reason: "the bank wrote"})
 		require.NoError(t, err)
 		b.toTheEnd(id, 10)
 		b.has("3977.50", "497.50", "500.00")
@@ -242,9 +243,9 @@ func TestRecallOfASplit(t *testing.T) {
 					by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
 					switch {
 					case byHand && taken:
-						_, err = b.svc.ReverseRecalled(b.ctx, id, by)
+						_, err = b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, by)
 					case byHand:
-						_, err = b.svc.KeepRecalled(b.ctx, id, by)
+						_, err = b.svc.DecideRecall(b.ctx, id, payment.RecallKept, by)
 					case taken:
 						b.taken(txn, "REFUND")
 					}

@@ -31,7 +31,7 @@ func TestWhatRecallsHaveTakenBack(t *testing.T) {
 		t.Helper()
 		id, _ := b.confirmed()
 		ref := opened(id)
-		_, err := b.svc.ReverseRecalled(b.ctx, id, byHand)
+		_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, byHand)
 		require.NoError(t, err)
 		return ref
 	}
@@ -40,7 +40,7 @@ func TestWhatRecallsHaveTakenBack(t *testing.T) {
 	since := b.Clock.Now()
 	kept, _ := b.confirmed()
 	opened(kept)
-	_, err := b.svc.KeepRecalled(b.ctx, kept, byHand)
+	_, err := b.svc.DecideRecall(b.ctx, kept, payment.RecallKept, byHand)
 	require.NoError(t, err)
 	held := opened(b.held())
 	confirmed, _ := b.confirmed()
@@ -64,12 +64,12 @@ func TestReviewOfAPaymentThatWasKept(t *testing.T) {
 	b := setup(t)
 	id, txn := b.paid()
 	require.NoError(t, b.svc.OpenRecallByHand(b.ctx, id, byHand))
-	_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+	_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallKept, byHand)
 	require.NoError(t, err)
 	require.NotNil(t, b.DueAt(work.Confirm, id), "the bank has not confirmed it yet")
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
 	require.Equal(t, time.Duration(-1), b.check(id))
-	r, err := b.svc.ConfirmReviewed(b.ctx, id, byHand)
+	r, err := b.svc.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Confirmed, r.Status)
 	require.Equal(t, [2]string{"0.00", "0.00"}, b.recalls())
@@ -99,7 +99,7 @@ func TestRecallLocksNoReversal(t *testing.T) {
 	b := setup(t)
 	id, txn := b.confirmed()
 	word := b.receive(b.reversal(txn)).ID
-	_, err := b.svc.KeepRecalled(b.ctx, id, byHand)
+	_, err := b.svc.DecideRecall(b.ctx, id, payment.RecallKept, byHand)
 	require.NoError(t, err)
 	var opened uuid.UUID
 	require.NoError(t, b.Beside(testenv.Runs(`SELECT FROM inbound_events WHERE id = $1 FOR UPDATE`, word), func() (err error) {

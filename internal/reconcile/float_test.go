@@ -14,6 +14,7 @@ import (
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
+	"ajo/ledger"
 )
 
 // float is the comparison of the wallet, with a newest event one second from now.
@@ -359,7 +360,7 @@ func TestFloatWithWhatThePlatformTakes(t *testing.T) {
 	require.NoError(t, b.payments.Confirm(b.ctx, id))
 	require.Equal(t, "needs_review", b.credit(id))
 	is(b.float(), "30.00", "2.25", "4975.00")
-	_, err := b.payments.ConfirmReviewed(b.ctx, id, byHand)
+	_, err := b.payments.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 	require.NoError(t, err)
 	is(b.float(), "90.00", "6.75", "0.00")
 	b.recalls()

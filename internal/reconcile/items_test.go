@@ -16,6 +16,7 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
+	"ajo/ledger"
 )
 
 // A payment that the bank has under way for longer than the window, and whose event never comes, is
@@ -101,7 +102,7 @@ func TestDecisionAboutWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id, txn := b.underWayForADay()
-	_, err := b.payments.ConfirmReviewed(b.ctx, id, byHand)
+	_, err := b.payments.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
 	require.NoError(t, err)
 	b.Clock.Advance(20 * time.Minute)
 	for range 2 {

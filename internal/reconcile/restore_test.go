@@ -18,6 +18,7 @@ import (
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
+	"ajo/ledger"
 )
 
 // wronglyReversed is a payment that was reversed because the bank said failed, and whose record it
@@ -185,7 +186,7 @@ func TestDecisionThatTheBankContradicts(t *testing.T) {
 	b.Clock.Advance(time.Hour)
 	require.Empty(t, b.due().Exceptions, "it is under review")
 	b.Clock.Advance(time.Minute)
-	_, err := b.payments.ReverseReviewed(b.ctx, id, byHand)
+	_, err := b.payments.DecideReview(b.ctx, id, ledger.EventReverse, byHand)
 	require.NoError(t, err)
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("25.00") })
 	for range 2 {
@@ -207,7 +208,7 @@ func TestDecisionBesideManyOpenItems(t *testing.T) {
 	id, txn := b.underReview()
 	b.Exec(`INSERT INTO reconcile_items (id, kind, ref, found_at, due_at) SELECT gen_random_uuid(), 'payment', 'lost-' || n, $1, $1 FROM generate_series(1, 200) n`,
 		b.Clock.Now().Add(-30*24*time.Hour))
-	_, err := b.payments.ReverseReviewed(b.ctx, id, byHand)
+	_, err := b.payments.DecideReview(b.ctx, id, ledger.EventReverse, byHand)
 	require.NoError(t, err)
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("25.00") })
 	b.Clock.Advance(30 * time.Minute) // the run is of the time of the decision
@@ -230,7 +231,7 @@ func TestNotRestored(t *testing.T) {
 			b.post(id)
 			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("10.00") })
 			b.confirm(id)
-			_, err := b.payments.ReverseReviewed(b.ctx, id, byHand)
+			_, err := b.payments.DecideReview(b.ctx, id, ledger.EventReverse, byHand)
 			require.NoError(b.T, err)
 			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("25.00") })
 			return id, txn
@@ -246,7 +247,7 @@ func TestNotRestored(t *testing.T) {
 		"taken back by an operator": {func(b *bundle) (uuid.UUID, fakebank.Transaction) {
 			id, txn := b.confirmed()
 			require.NoError(b.T, b.payments.OpenRecallByHand(b.ctx, id, byHand))
-			_, err := b.payments.ReverseRecalled(b.ctx, id, byHand)
+			_, err := b.payments.DecideRecall(b.ctx, id, payment.RecallReversed, byHand)
 			require.NoError(b.T, err)
 			return id, txn
 		}, restore},

@@ -323,8 +323,9 @@ func (s *Service) postpone(ctx context.Context, st *claimed, unknown bool, why e
 	return retry.At(*p.next, why)
 }
 
+// postponement puts a claimed transfer off by the schedule of its status ([Service.next]).
 func (s *Service) postponement(st *claimed, now time.Time, unknown bool, why error) postponement {
-	p := postponement{claimed: st, unknown: st.Unknown, why: why.Error()}
+	p := st.waitUntil(nil, why)
 	p.next, p.asks = s.next(st, now)
 	if unknown && !st.Early {
 		p.unknown++

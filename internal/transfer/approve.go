@@ -158,11 +158,6 @@ func (p policy) of(amount, today money.Amount) int {
 // approvalEnd is when a transfer that awaits approvals fails without them.
 func (st *claimed) approvalEnd() time.Time { return st.Since.Add(approvalTime) }
 
-// approvalWait puts off a transfer that awaits approvals. It counts as no question.
-func approvalWait(st *claimed) postponement {
-	return postponement{claimed: st, next: new(st.approvalEnd()), asks: st.Asks, unknown: st.Unknown, why: errAwaitsApproval.Error()}
-}
-
 // Awaiting is how many transfers await approval.
 type Awaiting struct {
 	Count  int          `json:"count"`

@@ -26,8 +26,3 @@ var frozenUntil = `greatest(CASE WHEN n.status <> 'active' THEN $4::timestamptz 
 // notStopped is, as SQL, the condition on a transfer t that neither a freeze nor a suspension of
 // its tenant stops it at $2. The other conditions are in submitSQL.
 var notStopped = `NOT ` + freeze.Stops("t.account_id", "t.tenant_id", "$2")
-
-// frozenWait puts a frozen pending transfer off. It counts as no question.
-func frozenWait(st *claimed) postponement {
-	return postponement{claimed: st, next: st.frozen, asks: st.Asks, unknown: st.Unknown, why: errFrozen.Error()}
-}

@@ -307,11 +307,6 @@ const paymentOf = `CASE WHEN t.refund_of IS NULL THEN '' ELSE (
 				WHEN (SELECT r.status FROM recalls r WHERE r.event_id = ANY(ARRAY[e.transaction_group_id]))` + ledger.RecallStands + ` THEN 'recalled' ELSE '' END
 			FROM ledger_entries e WHERE e.id = t.refund_of) END`
 
-// recalledWait puts off a refund of a payment that the bank may have taken back.
-func (s *Service) recalledWait(st *claimed, now time.Time) postponement {
-	return s.postponement(st, now, false, errPaymentRecalled)
-}
-
 // goesBackSQL returns the bank's id of a payment, and the sum of its refunds whose money has not
 // come back.
 const goesBackSQL = `

@@ -52,15 +52,15 @@ func (s *Service) claimAll(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]cl
 		case st.awaiting && now.Before(st.approvalEnd()) && st.hook != "" && s.Hooks != nil:
 			asked = append(asked, st)
 		case st.awaiting && now.Before(st.approvalEnd()):
-			awaiting = append(awaiting, approvalWait(st))
+			awaiting = append(awaiting, st.waitUntil(new(st.approvalEnd()), errAwaitsApproval))
 		case st.awaiting:
 			gone = append(gone, s.ending(st, now, notApproved))
 		case st.frozen != nil:
-			frozen = append(frozen, frozenWait(st))
+			frozen = append(frozen, st.waitUntil(st.frozen, errFrozen))
 		case st.payment == paymentGone:
 			gone = append(gone, s.ending(st, now, takenBack))
 		case st.payment == paymentRecalled:
-			recalled = append(recalled, s.recalledWait(st, now))
+			recalled = append(recalled, s.postponement(st, now, false, errPaymentRecalled))
 		case st.covered:
 			byID[st.ID] = claimResult{transfer: st}
 		default:
@@ -284,6 +284,12 @@ type postponement struct {
 	asks    int
 	unknown int
 	why     string
+}
+
+// waitUntil puts a claimed transfer off until a time that the schedule of its questions does not
+// set. It counts as no question.
+func (st *claimed) waitUntil(next *time.Time, why error) postponement {
+	return postponement{claimed: st, next: next, asks: st.Asks, unknown: st.Unknown, why: why.Error()}
 }
 
 // ending is the end of a claimed transfer, or its later move away from success.

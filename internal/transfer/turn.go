@@ -113,7 +113,7 @@ func (s *Service) takeTurns(ctx context.Context, tx pg.Tx, now time.Time, transf
 		if turn := wanted[recipient{st.BankCode, st.AccountNumber}].take(st.TenantID, s.RecipientRate); turn != nil {
 			again := *st
 			again.Claim = *leased[i]
-			later = append(later, postponement{claimed: &again, next: turn, asks: st.Asks, unknown: st.Unknown, why: errCrowded.Error()})
+			later = append(later, again.waitUntil(turn, errCrowded))
 			out[i] = submitted{refused: errCrowded, at: *turn}
 		}
 	}
