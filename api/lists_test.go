@@ -98,7 +98,7 @@ func TestFilteredListsReadABoundedPart(t *testing.T) {
 			}
 		}
 	}
-	payments := payment.New(payment.Options{Pool: pool, Clock: w.Clock})
+	payments := payment.New(payment.Options{Pool: pool, Clock: w.Clock, ConfirmDelays: defaults.ConfirmDelays})
 	t.Cleanup(payments.Close)
 	amount := money.Must("0.01")
 	for _, f := range []payment.EventFilter{

@@ -102,7 +102,7 @@ func TestWhereDeliveriesGo(t *testing.T) {
 	}))
 	t.Cleanup(tenant.Close)
 	client := safehttp.New(safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	deliveries := webhook.New(webhook.Options{Pool: w.Pool, Clock: w.Clock, Box: w.opts.Tenants.Box, Client: client})
+	deliveries := webhook.New(webhook.Options{Pool: w.Pool, Clock: w.Clock, Box: w.opts.Tenants.Box, Client: client, Delays: defaults.DeliveryDelays})
 	t.Cleanup(func() { deliveries.Close(); client.Close() })
 
 	var s struct{ WebhookSecret string }

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/account"
+	"ajo/internal/config"
 	"ajo/internal/customer"
 	"ajo/internal/fakebank"
 	"ajo/internal/fee"
@@ -67,6 +68,9 @@ const (
 	password      = "correct horse"
 )
 
+// defaults are the settings' defaults.
+var defaults = config.Defaults()
+
 // setup serves the application on a socket of its own. Limits are wide unless a test narrows them.
 func setup(t *testing.T, change ...func(*Options)) *world {
 	t.Helper()
@@ -90,7 +94,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 		}}),
 		Payments: payment.New(payment.Options{
 			Pool: w.Pool, Bank: bank, Clock: w.Clock, Log: log, WebhookSecret: secret.Redact(webhookSecret),
-			ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
+			ConfirmDelays: defaults.ConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 		}),
 		TenantLimits: &limit.Service{Pool: w.Pool, Clock: w.Clock},
 		Prices:       &fee.Prices{Pool: w.Pool, Clock: w.Clock},
@@ -102,9 +106,9 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	w.opts.Enqueuer = tasks.NewEnqueuer(w.Redis(), w.Clock, log)
 	t.Cleanup(work.EnqueueWith(w.Pool, w.opts.Enqueuer.Enqueue))
 	w.opts.Banks = transfer.NewBankList(bank, w.Redis(), w.Clock, log)
-	require.NoError(t, w.opts.Fees.UnmarshalText([]byte(fee.DefaultTiers)))
+	require.NoError(t, w.opts.Fees.UnmarshalText([]byte(defaults.FeeTiers)))
 	w.opts.Transfers = transfer.New(transfer.Options{
-		Pool: w.Pool, Bank: bank, Banks: w.opts.Banks, Clock: w.Clock, Log: log, Delays: transfer.DefaultDelays, Fees: w.opts.Fees,
+		Pool: w.Pool, Bank: bank, Banks: w.opts.Banks, Clock: w.Clock, Log: log, Delays: defaults.SettleDelays, Rechecks: defaults.SettleRechecks, Fees: w.opts.Fees,
 	})
 	w.opts.Payments.ExpeditePayouts = w.opts.Transfers.ExpediteTx
 	w.opts.Answers = idempotency.NewCache(w.Redis(), box, w.Pool, time.Minute)
@@ -133,7 +137,7 @@ func (w *world) webhooks(box *secret.Box, h safehttp.Options, o webhook.Options)
 	h.Timeout = cmp.Or(h.Timeout, time.Minute) // a busy machine is no slow receiver
 	client := safehttp.New(h)
 	w.T.Cleanup(client.Close)
-	o.Pool, o.Clock, o.Box, o.Client = w.Pool, w.Clock, box, client
+	o.Pool, o.Clock, o.Box, o.Client, o.Delays = w.Pool, w.Clock, box, client, defaults.DeliveryDelays
 	return webhook.New(o)
 }
 

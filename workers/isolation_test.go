@@ -83,7 +83,7 @@ func newDelivering(t *testing.T, timeout time.Duration) *delivering {
 	box, err := secret.ParseKeys(secret.NewKey("test").Reveal())
 	require.NoError(t, err)
 	b.opts.Queues, b.opts.SweepEvery = map[tasks.Kind]int{tasks.Deliver: 0}, time.Second
-	b.opts.Webhooks = webhook.New(webhook.Options{Pool: b.Pool, Clock: clock.System, Box: box, Client: safehttp.New(safehttp.Options{Allow: loopback, Timeout: timeout})})
+	b.opts.Webhooks = webhook.New(webhook.Options{Pool: b.Pool, Clock: clock.System, Box: box, Client: safehttp.New(safehttp.Options{Allow: loopback, Timeout: timeout}), Delays: defaults.DeliveryDelays})
 	t.Cleanup(b.opts.Webhooks.Close)
 	with := func(url string) receiving {
 		r := receiving{tenant: b.Tenant(), url: url}

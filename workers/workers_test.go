@@ -21,6 +21,7 @@ import (
 
 	"ajo/internal/account"
 	"ajo/internal/clock"
+	"ajo/internal/config"
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
@@ -37,6 +38,9 @@ import (
 	"ajo/ledger"
 	"ajo/tasks"
 )
+
+// defaults are the settings' defaults.
+var defaults = config.Defaults()
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
@@ -73,9 +77,9 @@ func setupOn(t *testing.T, e *testenv.Env, client redis.UniversalClient) *bundle
 			Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
 			ConfirmDelays: []time.Duration{time.Millisecond}, ConfirmMisses: 3, ConfirmMinAge: time.Minute, ConfirmDeadline: time.Hour,
 		}),
-		Webhooks:  webhook.New(webhook.Options{Pool: e.Pool, Clock: clock.System, Box: box, Client: safehttp.New(safehttp.Options{Allow: loopback})}),
+		Webhooks:  webhook.New(webhook.Options{Pool: e.Pool, Clock: clock.System, Box: box, Client: safehttp.New(safehttp.Options{Allow: loopback}), Delays: defaults.DeliveryDelays}),
 		Accounts:  account.New(account.Options{Pool: e.Pool, Bank: bank, Box: box, Clock: clock.System}),
-		Transfers: transfer.New(transfer.Options{Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, Delays: []time.Duration{time.Millisecond}}),
+		Transfers: transfer.New(transfer.Options{Pool: e.Pool, Bank: bank, Clock: clock.System, Log: log, Delays: []time.Duration{time.Millisecond}, Rechecks: defaults.SettleRechecks}),
 	}
 	b.opts.Enqueuer.Patience(time.Minute)
 	b.opts.Reconciler = reconcile.New(reconcile.Options{Pool: e.Pool, Bank: bank, Payments: b.opts.Payments, Transfers: b.opts.Transfers, Clock: clock.System, Log: log, MinAge: time.Minute})

@@ -10,7 +10,6 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/provider"
-	"ajo/internal/provider/nomba"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
 	"ajo/ledger"
@@ -58,10 +57,7 @@ func TestAccountCloseCommandEndsAProvisioning(t *testing.T) {
 			url, err := o.bank.Start("127.0.0.1:0")
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, o.bank.Close()) })
-			client, err := nomba.New(nomba.Options{
-				URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret, Clock: o.Clock,
-			})
-			require.NoError(t, err)
+			client := testenv.BankClient(t, o.bank, o.Clock)
 			opened, err := client.CreateAccount(o.ctx, provider.NewAccount{Ref: id.String(), Name: "Ada Stores"})
 			require.NoError(t, err)
 			if atBank {

@@ -37,12 +37,15 @@ type desk struct {
 // console starts the operations listener over the settings of the commands.
 func (o *ops) console() (url string) {
 	o.T.Helper()
-	s, err := app.StartOps(config.Config{
-		OpsAddr: "127.0.0.1:0", OpsUser: "ops", OpsPassword: secret.Redact("p"), OpsWritable: true, RateLimit: "100000-M", RateLimitOpen: "100000-M",
-		DatabaseURL: secret.Redact(o.env["AJO_DATABASE_URL"]), RedisURL: secret.Redact(o.env["AJO_REDIS_URL"]), EncryptionKeys: secret.Redact(o.env["AJO_ENCRYPTION_KEYS"]),
-		ProviderURL: o.env["AJO_PROVIDER_URL"], ProviderAccountID: o.env["AJO_PROVIDER_ACCOUNT_ID"], ProviderClientID: o.env["AJO_PROVIDER_CLIENT_ID"],
-		ProviderClientSecret: secret.Redact(o.env["AJO_PROVIDER_CLIENT_SECRET"]), MailDir: o.T.TempDir(), MailFrom: "Ajo <no-reply@ajo.example>",
-	}, slog.New(slog.DiscardHandler), runInside)
+	cfg := config.Defaults()
+	cfg.OpsAddr, cfg.OpsUser, cfg.OpsPassword, cfg.OpsWritable = "127.0.0.1:0", "ops", secret.Redact("p"), true
+	cfg.RateLimit, cfg.RateLimitOpen = "100000-M", "100000-M"
+	cfg.DatabaseURL, cfg.RedisURL = secret.Redact(o.env["AJO_DATABASE_URL"]), secret.Redact(o.env["AJO_REDIS_URL"])
+	cfg.EncryptionKeys = secret.Redact(o.env["AJO_ENCRYPTION_KEYS"])
+	cfg.ProviderURL, cfg.ProviderAccountID, cfg.ProviderClientID = o.env["AJO_PROVIDER_URL"], o.env["AJO_PROVIDER_ACCOUNT_ID"], o.env["AJO_PROVIDER_CLIENT_ID"]
+	cfg.ProviderClientSecret = secret.Redact(o.env["AJO_PROVIDER_CLIENT_SECRET"])
+	cfg.MailDir, cfg.MailFrom = o.T.TempDir(), "Ajo <no-reply@ajo.example>"
+	s, err := app.StartOps(cfg, slog.New(slog.DiscardHandler), runInside)
 	require.NoError(o.T, err)
 	o.T.Cleanup(s.Stop)
 	// whoever asks first waits two seconds for the database, which may be too few on a busy machine

@@ -22,7 +22,6 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
-	"ajo/internal/provider/nomba"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
@@ -82,13 +81,10 @@ func newCounter(t *testing.T) *counter {
 func openCounter(e *testenv.Env, bank *fakebank.Bank, account uuid.UUID) *counter {
 	e.T.Helper()
 	c := &counter{Env: e, bank: bank, account: account}
-	url, err := bank.Start("127.0.0.1:0")
+	_, err := bank.Start("127.0.0.1:0")
 	require.NoError(e.T, err)
 	e.T.Cleanup(func() { _ = bank.Close() })
-	c.client, err = nomba.New(nomba.Options{
-		URL: url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret, Clock: clock.System,
-	})
-	require.NoError(e.T, err)
+	c.client = testenv.BankClient(e.T, bank, clock.System)
 	opened, err := c.client.CreateAccount(e.T.Context(), provider.NewAccount{Ref: account.String(), Name: "Ada Stores"})
 	require.NoError(e.T, err)
 	c.number = opened.Number

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/audit"
+	"ajo/internal/config"
 	"ajo/internal/fakebank"
 	"ajo/internal/freeze"
 	"ajo/internal/money"
@@ -56,7 +57,7 @@ func setup(t *testing.T) *ops {
 	}
 	o.payments = payment.New(payment.Options{
 		Pool: e.Pool, Clock: e.Clock, Log: slog.New(slog.DiscardHandler), WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
-		ConfirmDelays: payment.DefaultConfirmDelays,
+		ConfirmDelays: config.Defaults().ConfirmDelays,
 	})
 	t.Cleanup(o.payments.Close)
 	return o

@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/clock"
 	"ajo/internal/fakebank"
 	"ajo/internal/provider"
-	"ajo/internal/provider/nomba"
 	"ajo/internal/testenv"
 )
 
@@ -43,11 +43,7 @@ func newAtBank(t *testing.T) *atBank {
 
 func (b *atBank) open(ref string) string {
 	b.t.Helper()
-	c, err := nomba.New(nomba.Options{
-		URL: b.url, AccountID: fakebank.DefaultAccountID, ClientID: fakebank.DefaultClientID, ClientSecret: fakebank.DefaultClientSecret,
-	})
-	require.NoError(b.t, err)
-	a, err := c.CreateAccount(context.Background(), provider.NewAccount{Ref: ref, Name: "Ada Obi"})
+	a, err := testenv.BankClient(b.t, b.bank, clock.System).CreateAccount(context.Background(), provider.NewAccount{Ref: ref, Name: "Ada Obi"})
 	require.NoError(b.t, err)
 	return a.Number
 }

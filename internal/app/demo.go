@@ -205,7 +205,8 @@ func (d *devRun) isThere(ctx context.Context) (bool, error) {
 
 // tools are an operator's, of the database alone.
 func (d *devRun) tools(ctx context.Context) (*Tools, error) {
-	return OpenTools(ctx, ToolSettings{Config: config.Config{DatabaseURL: d.cfg.DatabaseURL}, Log: d.log})
+	cfg := config.Config{DatabaseURL: d.cfg.DatabaseURL, ConfirmDelays: d.cfg.ConfirmDelays, SettleRechecks: d.cfg.SettleRechecks}
+	return OpenTools(ctx, ToolSettings{Config: cfg, Log: d.log})
 }
 
 // SignUp registers a tenant through the API at url, as a developer would, with the one-time code

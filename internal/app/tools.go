@@ -47,7 +47,7 @@ const toolConns = 2
 // counts, and may be unset: the database's URL is needed; without Redis' nothing is enqueued, and
 // the sweep finds the row; the keys are for [Tools.RotateSecret] and [Tools.Rekey]; the bank's are
 // for what asks the bank; mail needs a server or a folder; the archive's. What a command changes, a
-// worker continues by the schedules of Config: unset, they are the defaults.
+// worker continues by ConfirmDelays and SettleRechecks: these are needed.
 type ToolSettings struct {
 	Config config.Config
 	Log    *slog.Logger
@@ -162,12 +162,8 @@ func (t *Tools) openBank(ctx context.Context, s ToolSettings) error {
 		}
 		t.bank = doubting(client, t.Pool, &t.clock, s.Log)
 	}
-	delays := cfg.ConfirmDelays
-	if delays == nil {
-		delays = payment.DefaultConfirmDelays
-	}
 	t.Payments = payment.New(payment.Options{
-		Pool: t.Pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, ConfirmDelays: delays, ConfirmMinAge: cfg.ConfirmMinAge,
+		Pool: t.Pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, ConfirmDelays: cfg.ConfirmDelays, ConfirmMinAge: cfg.ConfirmMinAge,
 	})
 	var fees fee.Tiers
 	if cfg.FeeTiers != "" {

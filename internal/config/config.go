@@ -85,11 +85,15 @@ type Config struct {
 	ConfirmMinAge   time.Duration   `env:"AJO_CONFIRM_MIN_AGE" envDefault:"30m" doc:"age before which a payment that is not found is not reversed"`
 	ConfirmDeadline time.Duration   `env:"AJO_CONFIRM_DEADLINE" envDefault:"24h" doc:"age at which an unclear payment needs review"`
 
+	// The third question about a payout comes 17 seconds after its submission, the seventh after
+	// more than eight minutes: a new transfer may not be found at once, and the interbank leg takes
+	// minutes.
 	SettleDelays      []time.Duration `env:"AJO_SETTLE_DELAYS" envDefault:"2s,5s,10s,20s,45s,2m,5m,15m,30m" doc:"waits between the steps of a transfer; the last repeats"`
 	SettleRechecks    []time.Duration `env:"AJO_SETTLE_RECHECKS" envDefault:"15m,2h,24h" doc:"waits between checks of a transfer that has ended, because a bank may return what it paid"`
 	SettleLease       time.Duration   `env:"AJO_SETTLE_LEASE" envDefault:"10s" doc:"how long a transfer that is submitted or asked about stays leased after its worker's last sign of life; then another worker takes over"`
 	SettleProvisional bool            `env:"AJO_SETTLE_PROVISIONAL" envDefault:"false" doc:"pay out money that the bank has not confirmed as received"`
 
+	// The default is the central bank's schedule.
 	FeeTiers string `env:"AJO_FEE_TIERS" envDefault:"4999.99=10.00,50000.00=25.00,*=50.00" doc:"the fee calculator's tiers as highest sum=fee, in ascending order; the last is *"`
 
 	SweepEvery time.Duration `env:"AJO_SWEEP_EVERY" envDefault:"15s" doc:"how often the sweeper looks for overdue work and enqueues it again; the alerts expect 1m at most"`
@@ -173,6 +177,12 @@ func parseInto(environ map[string]string, c Config) (Config, error) {
 		c.LogFormat = map[string]string{Production: "json"}[c.Env]
 	}
 	return c, errors.Join(c.check(), c.checkEnvironment(environ["AJO_ENV"] != ""))
+}
+
+// Defaults are the settings of an environment that has none; what is required is missing.
+func Defaults() Config {
+	c, _ := Some(func(string) string { return "" }) // the defaults are in order
+	return c
 }
 
 // Some reads and checks only the named settings of an environment, with their defaults: for the

@@ -36,9 +36,6 @@ type Tier struct {
 // Tiers are in ascending order.
 type Tiers []Tier
 
-// DefaultTiers are the central bank's schedule: 10 below 5,000; 25 from there to 50,000; 50 above.
-const DefaultTiers = "4999.99=10.00,50000.00=25.00,*=50.00"
-
 // UnmarshalText reads the setting: pairs of the highest sum of a tier and its fee, in ascending
 // order, the last one "*".
 func (ts *Tiers) UnmarshalText(b []byte) error {

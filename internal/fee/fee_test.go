@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"ajo/internal/config"
 	"ajo/internal/money"
 	"ajo/internal/spec"
 )
@@ -18,7 +19,7 @@ func tiers(t require.TestingT, s string) Tiers {
 
 func TestBoundaries(t *testing.T) {
 	spec.Shows(t, "limit.fee.low", "limit.fee.middle", "limit.fee.high", "limit.fee.receiver", "endpoint.fees.amount.sum")
-	ts := tiers(t, DefaultTiers)
+	ts := tiers(t, config.Defaults().FeeTiers)
 	for sum, want := range map[string]string{"0.01": "10.00", "4999.99": "10.00", "5000.00": "25.00", "50000.00": "25.00", "50000.01": "50.00", "999999999999999.99": "50.00"} {
 		require.Equal(t, want, ts.Of(money.Must(sum)).String(), sum)
 	}
@@ -39,7 +40,7 @@ func TestBoundaries(t *testing.T) {
 
 // The answer leaves the amount, and no smaller sum does.
 func TestSmallestSum(t *testing.T) {
-	ts := tiers(t, DefaultTiers)
+	ts := tiers(t, config.Defaults().FeeTiers)
 	rapid.Check(t, func(rt *rapid.T) {
 		a := money.FromKobo(rapid.OneOf(rapid.Int64Range(1, 6_000_000), rapid.Int64Range(1, 1e15)).Draw(rt, "kobo"))
 		q, err := ts.For(a.String())

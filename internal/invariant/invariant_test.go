@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/config"
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
 	"ajo/internal/invariant"
@@ -38,6 +39,9 @@ type world struct {
 	resumed   bool // from a checkpoint of each account's first entry
 }
 
+// defaults are the settings' defaults.
+var defaults = config.Defaults()
+
 func setup(t *testing.T) *world { return setupFrom(t, false) }
 
 func setupFrom(t *testing.T, resumed bool) *world {
@@ -47,10 +51,10 @@ func setupFrom(t *testing.T, resumed bool) *world {
 	log := slog.New(slog.DiscardHandler)
 	w.payments = payment.New(payment.Options{
 		Pool: e.Pool, Bank: client, Clock: e.Clock, Log: log, WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
-		ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
+		ConfirmDelays: defaults.ConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
 	t.Cleanup(w.payments.Close)
-	w.transfers = transfer.New(transfer.Options{Pool: e.Pool, Bank: client, Clock: e.Clock, Log: log, Delays: transfer.DefaultDelays})
+	w.transfers = transfer.New(transfer.Options{Pool: e.Pool, Bank: client, Clock: e.Clock, Log: log, Delays: defaults.SettleDelays, Rechecks: defaults.SettleRechecks})
 	t.Cleanup(w.transfers.Close)
 	w.tenant = e.Tenant()
 	w.account, w.other = e.Account(w.tenant, "shop"), e.Account(e.Tenant(), "other")

@@ -141,11 +141,11 @@ func newWalk(t tried) *walk {
 	w.accounts = account.New(account.Options{Pool: e.Pool, Bank: bank, Box: box, Clock: e.Clock})
 	w.payments = payment.New(payment.Options{
 		Pool: e.Pool, Bank: bank, Clock: e.Clock, Log: log, WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
-		ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
+		ConfirmDelays: defaults.ConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
 	t.Cleanup(w.payments.Close)
 	w.transfers = transfer.New(transfer.Options{
-		Pool: e.Pool, Bank: bank, Clock: e.Clock, Log: log, Delays: transfer.DefaultDelays, Fees: fee.Tiers{{Fee: money.Must("10.00")}},
+		Pool: e.Pool, Bank: bank, Clock: e.Clock, Log: log, Delays: defaults.SettleDelays, Rechecks: defaults.SettleRechecks, Fees: fee.Tiers{{Fee: money.Must("10.00")}},
 	})
 	t.Cleanup(w.transfers.Close)
 	w.payments.SendBack, w.payments.ExpeditePayouts, w.transfers.OpenRecall = w.transfers.RefundByPolicy, w.transfers.ExpediteTx, w.payments.RecallTakenBack

@@ -198,7 +198,7 @@ func TestNobodyAskedForADay(t *testing.T) {
 	id, _ := b.paid()
 	b.Clock.Advance(25 * time.Hour)
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
-	for range len(payment.DefaultConfirmDelays) - 1 {
+	for range len(defaults.ConfirmDelays) - 1 {
 		require.Positive(t, b.check(id))
 		_, entries := b.books()
 		require.Equal(t, []string{"credit provisional"}, entries)
@@ -231,7 +231,7 @@ func TestAQuestionWithoutATurnIsNone(t *testing.T) {
 	b.svc = b.serviceWith(bank)
 	id, _ := b.paid()
 	b.Clock.Advance(25 * time.Hour)
-	for range 2 * len(payment.DefaultConfirmDelays) {
+	for range 2 * len(defaults.ConfirmDelays) {
 		require.Equal(t, 5*time.Second, b.check(id))
 		_, entries := b.books()
 		require.Equal(t, []string{"credit provisional"}, entries)

@@ -149,11 +149,6 @@ type Options struct {
 	ConfirmDeadline time.Duration
 }
 
-// DefaultConfirmDelays check first after 30 s, then with growing gaps.
-var DefaultConfirmDelays = []time.Duration{
-	30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
-}
-
 // The sizes of batches.
 const (
 	storeSize = 200
@@ -189,6 +184,9 @@ const (
 
 // New starts the use cases.
 func New(o Options) *Service {
+	if len(o.ConfirmDelays) == 0 {
+		panic("payment: Options.ConfirmDelays is missing")
+	}
 	s := &Service{Options: o, lists: newLists(), forged: forgedRoom{rate: rate.NewLimiter(forgedPerSecond, forgedBurst)}}
 	s.store = pg.NewBatcher(o.Pool, pg.BatchOptions[*inbound]{Name: "payment/store", Max: storeSize, Order: byTransaction}, s.storeBatch)
 	s.post = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "payment/post", Max: workSize, Order: pg.CompareIDs}, s.postBatch)

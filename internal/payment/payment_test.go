@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/config"
 	"ajo/internal/errs"
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
@@ -28,6 +29,9 @@ import (
 	"ajo/internal/work"
 	"ajo/ledger"
 )
+
+// defaults are the settings' defaults.
+var defaults = config.Defaults()
 
 // bundle is one service with its bank and one account.
 type bundle struct {
@@ -68,7 +72,7 @@ func (b *bundle) clientOf(bankURL string) *nomba.Client {
 func (b *bundle) serviceWith(bank provider.Bank) *payment.Service {
 	s := payment.New(payment.Options{
 		Pool: b.Pool, Bank: bank, Box: testBox(b.T), Clock: b.Clock, Log: b.log.Logger(),
-		WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret), ConfirmDelays: payment.DefaultConfirmDelays,
+		WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret), ConfirmDelays: defaults.ConfirmDelays,
 		ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
 	b.T.Cleanup(s.Close)

@@ -39,7 +39,7 @@ func setupPolicy(t *testing.T, p account.Policy, payoutFee ...money.Amount) *pol
 	t.Parallel()
 	b := &policies{bundle: setupAt(t, fakebank.Options{PayoutFee: append(payoutFee, money.Must("20.00"))[0]})}
 	b.transfers = transfer.New(transfer.Options{
-		Pool: b.Pool, Bank: b.client(), Clock: b.Clock, Log: b.log.Logger(), Delays: transfer.DefaultDelays,
+		Pool: b.Pool, Bank: b.client(), Clock: b.Clock, Log: b.log.Logger(), Delays: defaults.SettleDelays, Rechecks: defaults.SettleRechecks,
 		Fees: fee.Tiers{{Fee: money.Must("10.00")}},
 	})
 	t.Cleanup(b.transfers.Close)

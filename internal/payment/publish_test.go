@@ -111,7 +111,7 @@ func TestConfirmationIsToldOnce(t *testing.T) {
 	b.openAtBank()
 	lost, loss := b.LostCommits(), 0
 	losing := payment.New(payment.Options{
-		Pool: lost.Pool, Bank: asked{b.client(), func() { lost.LoseCommits(loss) }}, Clock: b.Clock, Log: b.svc.Log, ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3,
+		Pool: lost.Pool, Bank: asked{b.client(), func() { lost.LoseCommits(loss) }}, Clock: b.Clock, Log: b.svc.Log, ConfirmDelays: defaults.ConfirmDelays, ConfirmMisses: 3,
 		ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
 	t.Cleanup(losing.Close)

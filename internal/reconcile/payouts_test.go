@@ -208,7 +208,7 @@ func (b *bundle) resolve(ref, paid string) {
 }
 
 func (b *bundle) transfers() *transfer.Service {
-	svc := transfer.New(transfer.Options{Pool: b.Pool, Bank: b.client(), Clock: b.Clock, Log: slog.New(slog.DiscardHandler), Delays: transfer.DefaultDelays})
+	svc := transfer.New(transfer.Options{Pool: b.Pool, Bank: b.client(), Clock: b.Clock, Log: slog.New(slog.DiscardHandler), Delays: defaults.SettleDelays, Rechecks: defaults.SettleRechecks})
 	b.T.Cleanup(svc.Close)
 	return svc
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/audit"
+	"ajo/internal/config"
 	"ajo/internal/fakebank"
 	"ajo/internal/invariant"
 	"ajo/internal/page"
@@ -23,6 +24,9 @@ import (
 	"ajo/internal/work"
 	"ajo/ledger"
 )
+
+// defaults are the settings' defaults.
+var defaults = config.Defaults()
 
 var byHand = audit.By{Actor: "cli:ada", Reason: "asked the bank"}
 
@@ -66,10 +70,10 @@ func (b *bundle) servicesWith(bank provider.Bank) (*payment.Service, *reconcile.
 	log := b.log.Logger()
 	p := payment.New(payment.Options{
 		Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: log, WebhookSecret: secret.Redact(fakebank.DefaultWebhookSecret),
-		ConfirmDelays: payment.DefaultConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
+		ConfirmDelays: defaults.ConfirmDelays, ConfirmMisses: 3, ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
 	b.T.Cleanup(p.Close)
-	transfers := transfer.New(transfer.Options{Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: log, Delays: transfer.DefaultDelays})
+	transfers := transfer.New(transfer.Options{Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: log, Delays: defaults.SettleDelays, Rechecks: defaults.SettleRechecks})
 	b.T.Cleanup(transfers.Close)
 	return p, reconcile.New(reconcile.Options{Pool: b.Pool, Bank: bank, Payments: p, Transfers: transfers, Clock: b.Clock, Log: log, MinAge: 30 * time.Minute, SliceRecords: b.sliceRecords})
 }

@@ -36,7 +36,7 @@ func setupAdmin(t *testing.T) *adminBundle {
 	e := testenv.New(t)
 	b := &adminBundle{Env: e, ctx: context.Background(), tenant: e.Tenant()}
 	b.account = e.Account(b.tenant, "customer-1")
-	b.svc = transfer.New(transfer.Options{Pool: e.Pool, Clock: e.Clock, Log: slog.New(slog.DiscardHandler), Delays: transfer.DefaultDelays})
+	b.svc = transfer.New(transfer.Options{Pool: e.Pool, Clock: e.Clock, Log: slog.New(slog.DiscardHandler), Delays: defaults.SettleDelays, Rechecks: defaults.SettleRechecks})
 	t.Cleanup(b.svc.Close)
 	b.fund()
 	return b

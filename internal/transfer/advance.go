@@ -21,7 +21,7 @@ const (
 	// reached it. Submitting it again is safe, because the bank would recognise the reference.
 	// After the fifth attempt, giveUpAfter questions end the transfer, and the money is back. Only
 	// questions at their scheduled times count, so both numbers are also times: see
-	// [DefaultDelays].
+	// AJO_SETTLE_DELAYS.
 	resubmitAfter = 3
 	giveUpAfter   = 7
 )

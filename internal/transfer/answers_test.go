@@ -152,7 +152,7 @@ func TestGivenBackAfterSuccess(t *testing.T) {
 			require.Equal(t, transfer.Refunded, p.Status)
 			b.ended(p)
 			b.paid()
-			for range transfer.DefaultRechecks {
+			for range defaults.SettleRechecks {
 				require.NotNil(t, b.DueAt(work.Settle, p.ID))
 				b.untilDue(p)
 				_ = b.svc.Advance(b.ctx, p.ID)
@@ -203,7 +203,7 @@ func TestRecheckWithoutAnswer(t *testing.T) {
 			b.fund("100.00")
 			p := b.run(b.settle("100.00"))
 			b.bank.Faults.Set(rule)
-			for range 2 * len(transfer.DefaultRechecks) {
+			for range 2 * len(defaults.SettleRechecks) {
 				b.untilDue(p)
 				b.step(p)
 			}
@@ -212,7 +212,7 @@ func TestRecheckWithoutAnswer(t *testing.T) {
 			require.True(t, ok)
 			b.step(p)
 			b.bank.Faults.Set(with(answers(fakebank.AlterStatus, 0), func(r *fakebank.Rule) { r.Value = fakebank.StatusFailed }))
-			for range transfer.DefaultRechecks {
+			for range defaults.SettleRechecks {
 				b.untilDue(p)
 				_ = b.svc.Advance(b.ctx, p.ID)
 			}
@@ -250,7 +250,7 @@ func TestADifferenceOfTheLastQuestion(t *testing.T) {
 			b := setup(t)
 			b.fund("100.00")
 			p := b.run(b.settle("100.00"))
-			for range len(transfer.DefaultRechecks) - 1 {
+			for range len(defaults.SettleRechecks) - 1 {
 				b.untilDue(p)
 				b.step(p)
 			}
@@ -306,7 +306,7 @@ func notKnownIsAnAnswer(t *testing.T, status transfer.Status, ended func(*bundle
 			p := ended(b)
 			require.Equal(t, status, p.Status)
 			b.bank.Faults.Set(c.rule)
-			for range len(transfer.DefaultRechecks) {
+			for range len(defaults.SettleRechecks) {
 				require.NotNil(t, b.DueAt(work.Settle, p.ID))
 				b.untilDue(p)
 				_ = b.svc.Advance(b.ctx, p.ID)
@@ -350,7 +350,7 @@ func TestRecheckOfWhatTheBankFindsNoMore(t *testing.T) {
 			require.Equal(t, c.status, b.get(p.MerchantTxRef).Status)
 			b.bank.Faults.Set(answers(fakebank.NotFound, 0))
 			var again time.Duration
-			for range 2 * len(transfer.DefaultRechecks) {
+			for range 2 * len(defaults.SettleRechecks) {
 				b.untilDue(p)
 				again = b.step(p).Sub(b.Clock.Now())
 			}
@@ -376,7 +376,7 @@ func TestUnknownForAWeek(t *testing.T) {
 		gaps = append(gaps, b.Clock.Now().Sub(before))
 		b.step(p)
 	}
-	require.Equal(t, transfer.DefaultDelays, gaps[:len(transfer.DefaultDelays)])
+	require.Equal(t, defaults.SettleDelays, gaps[:len(defaults.SettleDelays)])
 	require.Equal(t, 30*time.Minute, gaps[len(gaps)-1])
 	b.log.Has(t, "unknown_outcome")
 	require.Equal(t, transfer.Processing, b.get(p.MerchantTxRef).Status)

@@ -10,7 +10,6 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/fakebank"
-	"ajo/internal/fee"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/testenv"
@@ -31,7 +30,7 @@ func bearerBundle(t *testing.T, fee, vat string, change ...func(*transfer.Option
 
 func (b *bundle) bearerService(change ...func(*transfer.Options)) *transfer.Service {
 	return b.service(append(change, func(o *transfer.Options) {
-		require.NoError(b.T, o.Fees.UnmarshalText([]byte(fee.DefaultTiers)))
+		require.NoError(b.T, o.Fees.UnmarshalText([]byte(defaults.FeeTiers)))
 	})...)
 }
 

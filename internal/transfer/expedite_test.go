@@ -31,7 +31,7 @@ func TestAnEventBesideAnOlderAnswer(t *testing.T) {
 			}
 			p := b.settle("100.00")
 			b.step(p)
-			for range len(transfer.DefaultRechecks) - 1 {
+			for range len(defaults.SettleRechecks) - 1 {
 				b.untilDue(p)
 				b.step(p)
 			}
@@ -69,7 +69,7 @@ func TestAnEventAheadOfTheRecord(t *testing.T) {
 			event := func() {
 				require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error { return b.svc.ExpediteTx(b.ctx, tx, []string{p.MerchantTxRef}) }))
 			}
-			for range len(transfer.DefaultRechecks) - 1 {
+			for range len(defaults.SettleRechecks) - 1 {
 				b.untilDue(p)
 				b.step(p)
 			}
@@ -89,7 +89,7 @@ func TestAnEventAheadOfTheRecord(t *testing.T) {
 				b.Clock.Advance(7 * 24 * time.Hour)
 				event()
 			}
-			for _, gap := range transfer.DefaultRechecks[1:] {
+			for _, gap := range defaults.SettleRechecks[1:] {
 				require.False(t, b.DueAt(work.Settle, p.ID).After(b.Clock.Now()))
 				require.Equal(t, b.Clock.Now().Add(gap), b.step(p), "the record does not say it yet")
 				b.untilDue(p)

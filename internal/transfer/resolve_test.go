@@ -217,7 +217,7 @@ func TestResolve(t *testing.T) {
 			// The same is no second time, and the bank's saying the same again is no news.
 			_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, c.to, byHand)
 			require.ErrorIs(t, err, transfer.ErrAgrees)
-			for range transfer.DefaultRechecks {
+			for range defaults.SettleRechecks {
 				if b.DueAt(work.Settle, p.ID) != nil {
 					b.asked(p, 1)
 				}

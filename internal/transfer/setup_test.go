@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/config"
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
@@ -24,6 +25,9 @@ import (
 )
 
 func init() { testenv.FewChecks() }
+
+// defaults are the settings' defaults.
+var defaults = config.Defaults()
 
 // The bank's calls that the tests count.
 const (
@@ -84,13 +88,19 @@ func (b *bundle) newClient(payTimeout time.Duration) *nomba.Client {
 
 // service is another instance of the use cases, as another process has them.
 func (b *bundle) service(change ...func(*transfer.Options)) *transfer.Service {
-	o := transfer.Options{Pool: b.Pool, Bank: b.client, Clock: b.Clock, Log: b.log.Logger(), Delays: transfer.DefaultDelays}
+	o := transfer.Options{Pool: b.Pool, Bank: b.client, Clock: b.Clock, Log: b.log.Logger(), Delays: defaults.SettleDelays, Rechecks: defaults.SettleRechecks}
 	for _, f := range change {
 		f(&o)
 	}
 	s := transfer.New(o)
 	b.T.Cleanup(s.Close)
 	return s
+}
+
+// Without a schedule a return by the bank would not be noticed: nothing starts that way.
+func TestNoRechecks(t *testing.T) {
+	t.Parallel()
+	require.PanicsWithValue(t, "transfer: Options.Rechecks is missing", func() { transfer.New(transfer.Options{Delays: defaults.SettleDelays}) })
 }
 
 // credit posts a provisional credit and returns its group.

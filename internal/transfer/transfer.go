@@ -179,7 +179,7 @@ type Options struct {
 	// an answer. The last repeats.
 	Delays []time.Duration
 	// Rechecks are the gaps between the questions about a transfer that has ended: a bank may
-	// return what it paid, and its event may never come. Nil: [DefaultRechecks].
+	// return what it paid, and its event may never come. Empty, but not nil: none is asked.
 	Rechecks []time.Duration
 	// Lease is how long a transfer that is submitted or asked about stays leased after its worker's
 	// last sign of life: it is renewed while the call runs. (The lookup before a first submission
@@ -205,16 +205,6 @@ type Options struct {
 	Test bool
 }
 
-// DefaultDelays ask soon, then less and less often, but never stop. The third question comes 17
-// seconds after a submission, the seventh after more than eight minutes: a new transfer may not be
-// found at once, and the interbank leg takes minutes.
-var DefaultDelays = []time.Duration{
-	2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 45 * time.Second, 2 * time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
-}
-
-// DefaultRechecks ask three times about a transfer that has ended.
-var DefaultRechecks = []time.Duration{15 * time.Minute, 2 * time.Hour, 24 * time.Hour}
-
 // Larger batches than about a hundred gain nothing. Settlements are requested on many accounts at
 // once, and a second writer keeps a lone one from waiting for a batch of others; a worker's steps
 // form larger batches with one writer.
@@ -237,7 +227,7 @@ type Service struct {
 // New starts the use cases.
 func New(o Options) *Service {
 	if o.Rechecks == nil {
-		o.Rechecks = DefaultRechecks
+		panic("transfer: Options.Rechecks is missing")
 	}
 	o.Lease = cmp.Or(o.Lease, work.Term)
 	s := &Service{Options: o}

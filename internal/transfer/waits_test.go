@@ -106,8 +106,8 @@ func TestAQuestionWithoutATurnPutsNothingOff(t *testing.T) {
 	p := b.settle("100.00")
 	waits := func() {
 		t.Helper()
-		for range 2 * len(transfer.DefaultDelays) {
-			require.Equal(t, transfer.DefaultDelays[0], b.step(p).Sub(b.Clock.Now()))
+		for range 2 * len(defaults.SettleDelays) {
+			require.Equal(t, defaults.SettleDelays[0], b.step(p).Sub(b.Clock.Now()))
 			b.untilDue(p)
 		}
 		require.Zero(t, row[int](b, p, "ask_count"))

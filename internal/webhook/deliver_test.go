@@ -124,7 +124,7 @@ func TestJitterIsSpread(t *testing.T) {
 	for range 1000 {
 		var a attemptResult
 		a.Failure = "HTTP 500"
-		b.conclude(&a, 1, defaultDelays)
+		b.conclude(&a, 1, b.opts.Delays)
 		d := a.NextAttemptAt.Sub(b.Clock.Now())
 		least, most = min(least, d), max(most, d)
 	}

@@ -82,7 +82,7 @@ func TestRetriesForADay(t *testing.T) {
 	b.Exec(`UPDATE webhook_endpoints SET retries = 'day' WHERE id = $1`, e)
 	id := b.queue(b.fanned(""))[0]
 	begun := b.Clock.Now()
-	for _, delay := range slices.Concat(defaultDelays, dayDelays) {
+	for _, delay := range slices.Concat(b.opts.Delays, dayDelays) {
 		err := b.Deliver(b.ctx, id)
 		require.EqualError(t, err, "HTTP 503")
 		next, ok := retry.When(err)
@@ -96,7 +96,7 @@ func TestRetriesForADay(t *testing.T) {
 	require.Equal(t, Dead, b.get(id).Status)
 
 	// what was tried by another schedule takes nothing from the fresh set of a replay
-	for i, delays := range [][]time.Duration{defaultDelays, slices.Concat(defaultDelays, dayDelays)} {
+	for i, delays := range [][]time.Duration{b.opts.Delays, slices.Concat(b.opts.Delays, dayDelays)} {
 		b.Exec(`UPDATE webhook_endpoints SET retries = $2 WHERE id = $1`, e, []string{"standard", "day"}[i])
 		tried := b.get(id).AttemptCount
 		if i == 0 {

@@ -22,6 +22,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/config"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/safehttp"
@@ -88,7 +89,7 @@ func (b *bundle) another(o Options, h safehttp.Options) *Service {
 	h.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	h.Timeout = cmp.Or(h.Timeout, time.Minute) // a test holds calls for as long as it needs
 	client := safehttp.New(h)
-	o.Pool, o.Clock, o.Box, o.Client = b.Pool, b.Clock, b.box, client
+	o.Pool, o.Clock, o.Box, o.Client, o.Delays = b.Pool, b.Clock, b.box, client, config.Defaults().DeliveryDelays
 	s := New(o)
 	b.T.Cleanup(func() {
 		s.Close()

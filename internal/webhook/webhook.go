@@ -71,9 +71,6 @@ var (
 	errNoURL           = errs.New(errs.Invalid, "url is required, as no webhook URL is set")
 )
 
-// The defaults of Options.
-var defaultDelays = []time.Duration{2 * time.Minute, 5 * time.Minute, 11 * time.Minute, 24 * time.Minute, 53 * time.Minute}
-
 const defaultPerEndpoint = 32
 
 // Options are what a Service needs, and how deliveries are tried.
@@ -84,7 +81,7 @@ type Options struct {
 	// Client makes the calls; nil: this process delivers nothing.
 	Client *safehttp.Client
 	// Delays are the waits after failed attempts, in order, each with 0–10 % added; there is one
-	// attempt more than there are delays.
+	// attempt more than there are delays. Client needs them.
 	Delays []time.Duration
 	// PerEndpoint is how many calls one endpoint (a tenant's URLs on one host, or one of its
 	// further endpoints) may have in flight in this process. Keep it well below the number of
@@ -124,8 +121,8 @@ const maxBatch = 100
 
 // New returns the service. [Service.Close] ends it.
 func New(o Options) *Service {
-	if o.Delays == nil {
-		o.Delays = defaultDelays
+	if o.Client != nil && len(o.Delays) == 0 {
+		panic("webhook: Options.Delays is missing")
 	}
 	if o.PerEndpoint <= 0 {
 		o.PerEndpoint = defaultPerEndpoint

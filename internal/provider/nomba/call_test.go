@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
+
+	"ajo/internal/config"
 )
 
 func TestRetriesOfCallsWithoutEffect(t *testing.T) {
@@ -133,9 +135,10 @@ func TestAnswersAreBounded(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	c, _ := setup(t, always(200, good(`[{"code":"058","name":"GTBank"}]`)))
-	require.InDelta(t, 75, float64(limiter(defaultRequestsPerSec).Limit()), 0)
-	require.Equal(t, 15, limiter(defaultRequestsPerSec).Burst())
-	require.InDelta(t, 15, float64(limiter(defaultPostsPerSec).Limit()), 0)
+	limits := config.Defaults()
+	require.InDelta(t, 75, float64(limiter(limits.ProviderRate).Limit()), 0)
+	require.Equal(t, 15, limiter(limits.ProviderRate).Burst())
+	require.InDelta(t, 15, float64(limiter(limits.ProviderPostRate).Limit()), 0)
 
 	// A limit that lets one call pass, and the next only after the call's time is up.
 	c.posts = newTurns(rate.NewLimiter(0.001, 1))

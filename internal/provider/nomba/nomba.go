@@ -34,15 +34,13 @@ const Label = "nomba"
 
 // The defaults of [Options].
 const (
-	DefaultTimeout        = 10 * time.Second
-	defaultPayTimeout     = 30 * time.Second
-	DefaultRetries        = 3
-	defaultRetryWait      = 250 * time.Millisecond
-	defaultRequestsPerSec = 75
-	defaultPostsPerSec    = 15
+	DefaultTimeout    = 10 * time.Second
+	defaultPayTimeout = 30 * time.Second
+	DefaultRetries    = 3
+	defaultRetryWait  = 250 * time.Millisecond
 )
 
-// Options are what [New] needs. The first four are required.
+// Options are what [New] needs. The first four and the limits are required.
 type Options struct {
 	URL          string // the API's address without a version: https://api.nomba.com
 	AccountID    string // sent as accountId with every call
@@ -64,8 +62,8 @@ type Options struct {
 	Retries   int
 	RetryWait time.Duration // before the first repetition, on average; doubles, ±50 %. Zero: 250 ms
 
-	RequestsPerSec int // this process's limit on all calls; zero: 75, negative: none
-	PostsPerSec    int // the same on POST calls; zero: 15, negative: none
+	RequestsPerSec int // this process's limit on all calls; negative: none
+	PostsPerSec    int // the same on POST calls
 
 	// Observe, where set, is called when a call ends: its name ("pay", "lookup", "token"
 	// …), how it ended ("ok", "unknown", "rejected", "timeout", "error"), and how long it took,
@@ -111,6 +109,8 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("nomba: the account id is missing")
 	case o.ClientID == "" || o.ClientSecret == "":
 		return nil, errors.New("nomba: the client id and secret must both be set")
+	case o.RequestsPerSec == 0 || o.PostsPerSec == 0:
+		return nil, errors.New("nomba: the limits on calls must both be set")
 	}
 	c := &Client{
 		base:       strings.TrimRight(u.String(), "/"),
@@ -124,8 +124,8 @@ func New(o Options) (*Client, error) {
 		payTimeout: cmp.Or(max(o.PayTimeout, 0), defaultPayTimeout),
 		retries:    max(0, cmp.Or(o.Retries, DefaultRetries)),
 		retryWait:  cmp.Or(max(o.RetryWait, 0), defaultRetryWait),
-		all:        newTurns(limiter(cmp.Or(o.RequestsPerSec, defaultRequestsPerSec))),
-		posts:      newTurns(limiter(cmp.Or(o.PostsPerSec, defaultPostsPerSec))),
+		all:        newTurns(limiter(o.RequestsPerSec)),
+		posts:      newTurns(limiter(o.PostsPerSec)),
 		observer:   o.Observe,
 	}
 	c.all.most = math.MaxInt // its callers are bounded elsewhere

@@ -211,7 +211,7 @@ func class(s provider.Status, err error) string {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	ok := Options{URL: "https://api.example.com/", AccountID: "a", ClientID: "b", ClientSecret: "c"}
+	ok := Options{URL: "https://api.example.com/", AccountID: "a", ClientID: "b", ClientSecret: "c", RequestsPerSec: 75, PostsPerSec: 15}
 	_, err := New(ok)
 	require.NoError(t, err)
 	for _, change := range []func(*Options){
@@ -224,6 +224,8 @@ func TestNewRefuses(t *testing.T) {
 		func(o *Options) { o.AccountID = "" },
 		func(o *Options) { o.ClientID = "" },
 		func(o *Options) { o.ClientSecret = "" },
+		func(o *Options) { o.RequestsPerSec = 0 },
+		func(o *Options) { o.PostsPerSec = 0 },
 	} {
 		o := ok
 		change(&o)

@@ -16,9 +16,9 @@ import (
 
 const (
 	// maxWaiting bounds the look-ups of one tenant that wait, while somebody waits for the answer:
-	// two seconds of all calls, and fewer where the limit is lower. More would not be answered in
-	// time.
-	maxWaiting = 2 * defaultPostsPerSec
+	// two seconds of all calls at the bank's limit, and fewer where ours is lower. More would not
+	// be answered in time.
+	maxWaiting = 30
 	// urgentTurns is how many urgent calls go first while others wait; then one of those has its
 	// turn, so that nothing starves.
 	urgentTurns = 3
