@@ -30,7 +30,7 @@ func (e *edge) provisionAccount(c *fiber.Ctx) error {
 	if err == nil && !done {
 		var p account.Provisioned
 		p, err = e.Accounts.Provision(c.UserContext(), caller(c).ID, n, key)
-		err = e.answerOnce(c, key, p.Answer, p.Replayed, e.turnedAway(c, err))
+		err = e.answerOnce(c, key, p.Result, e.turnedAway(c, err))
 	}
 	if err != nil {
 		return err
@@ -131,8 +131,8 @@ func (e *edge) expireAccount(c *fiber.Ctx) error {
 	if err != nil || done {
 		return err
 	}
-	a, replayed, err := e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), "requested by the tenant", e.standing(c), key)
-	return e.answerOnce(c, key, a, replayed, err)
+	r, err := e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), "requested by the tenant", e.standing(c), key)
+	return e.answerOnce(c, key, r, err)
 }
 
 // balance is GET /v1/accounts/:accountRef/balance and GET /auth/accounts/:accountRef/balance.

@@ -36,8 +36,8 @@ func (e *edge) placeHold(c *fiber.Ctx) error {
 	if err != nil || done {
 		return err
 	}
-	a, replayed, err := e.Accounts.PlaceHold(c.UserContext(), caller(c).ID, pathParam(c, accountRef), n, key)
-	return e.answerOnce(c, key, a, replayed, err)
+	r, err := e.Accounts.PlaceHold(c.UserContext(), caller(c).ID, pathParam(c, accountRef), n, key)
+	return e.answerOnce(c, key, r, err)
 }
 
 // listHolds is GET /v1/accounts/:accountRef/holds and GET /auth/accounts/:accountRef/holds.
@@ -70,6 +70,6 @@ func (e *edge) releaseHold(c *fiber.Ctx) error {
 	if err != nil || done {
 		return err
 	}
-	a, replayed, err := e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, pathID(c), e.member(c), e.standing(c), key)
-	return e.answerOnce(c, key, a, replayed, err)
+	r, err := e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, pathID(c), e.member(c), e.standing(c), key)
+	return e.answerOnce(c, key, r, err)
 }

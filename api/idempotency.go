@@ -25,29 +25,24 @@ func (e *edge) keyOf(c *fiber.Ctx, asked []byte) (key idempotency.Request, done 
 		return key, false, err
 	}
 	if kept := e.Answers.Get(c.UserContext(), key); kept != nil {
-		return key, true, replay(c, *kept)
+		return key, true, send(c, idempotency.Repeated(kept))
 	}
 	return key, false, nil
 }
 
-// answerOnce gives the answer of a use case that took the key. replayed: it is the stored one.
-func (e *edge) answerOnce(c *fiber.Ctx, key idempotency.Request, answer idempotency.Answer, replayed bool, err error) error {
+// answerOnce encodes the result of a use case that took the key.
+func (e *edge) answerOnce(c *fiber.Ctx, key idempotency.Request, r idempotency.Result, err error) error {
 	if err != nil {
 		return err
 	}
-	e.Answers.Put(c.UserContext(), key, answer)
-	if replayed {
-		return replay(c, answer)
+	e.Answers.Put(c.UserContext(), key, r.Answer)
+	return send(c, r)
+}
+
+func send(c *fiber.Ctx, r idempotency.Result) error {
+	if r.Replayed {
+		c.Set(headerReplayed, "true")
 	}
-	return send(c, answer)
-}
-
-func replay(c *fiber.Ctx, a idempotency.Answer) error {
-	c.Set(headerReplayed, "true")
-	return send(c, a)
-}
-
-func send(c *fiber.Ctx, a idempotency.Answer) error {
 	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
-	return c.Status(a.Status).Send(a.Body)
+	return c.Status(r.Answer.Status).Send(r.Answer.Body)
 }

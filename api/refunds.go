@@ -32,5 +32,5 @@ func (e *edge) refund(c *fiber.Ctx) error {
 		return err
 	}
 	s, err := e.Transfers.Refund(c.UserContext(), caller(c).ID, pathID(c), amount, e.maker(c), key)
-	return e.answerOnce(c, key, s.Answer, s.Replayed, err)
+	return e.answerOnce(c, key, s.Result, err)
 }

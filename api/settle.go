@@ -54,7 +54,7 @@ func (e *edge) settle(c *fiber.Ctx) error {
 		return err
 	}
 	s, err := e.Transfers.Settle(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
-	return e.answerOnce(c, key, s.Answer, s.Replayed, e.turnedAway(c, err))
+	return e.answerOnce(c, key, s.Result, e.turnedAway(c, err))
 }
 
 // bookTransfer is POST /v1/accounts/:accountRef/transfer.
@@ -72,6 +72,6 @@ func (e *edge) bookTransfer(c *fiber.Ctx) error {
 	if err != nil || done {
 		return err
 	}
-	a, replayed, err := e.Accounts.Transfer(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
-	return e.answerOnce(c, key, a, replayed, err)
+	r, err := e.Accounts.Transfer(c.UserContext(), caller(c).ID, pathParam(c, accountRef), o, key)
+	return e.answerOnce(c, key, r, err)
 }

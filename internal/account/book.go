@@ -70,10 +70,10 @@ func (o *BookOrder) check() (amount money.Amount, err error) {
 // money goes on at once. Refusals: [ErrAmount], [ErrBookTo],
 // [ErrBookNarration], [ErrNotFound], [ErrBookNotFound], [ErrBookSame], [ErrBookNotActive],
 // [ErrFrozen], ledger.ErrInsufficientFunds, and those of package idempotency.
-func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, o BookOrder, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
+func (s *Service) Transfer(ctx context.Context, tenantID uuid.UUID, ref string, o BookOrder, key idempotency.Request) (idempotency.Result, error) {
 	amount, err := o.check()
 	if err != nil {
-		return answer, false, err
+		return idempotency.Result{}, err
 	}
 	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusCreated, key, func(tx pg.Tx, now time.Time) (any, error) {
 		from, to, err := bookAccounts(ctx, tx, now, tenantID, ref, o.ToAccountRef)

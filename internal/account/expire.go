@@ -28,7 +28,7 @@ const (
 // Expire ends an active account at the tenant's request: the end and the kept answer are one
 // transaction. Closing it at the bank is scheduled. A repeat by a reference, without a key, may
 // find the next account of it. Not active: [ErrNotActive]; and the refusals of package idempotency.
-func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason string, standing audit.Standing, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
+func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason string, standing audit.Standing, key idempotency.Request) (idempotency.Result, error) {
 	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
 		found, err := Find(ctx, tx, tenantID, ref)
 		if err != nil {

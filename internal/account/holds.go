@@ -72,14 +72,14 @@ func (n *NewHold) check(now time.Time) (money.Amount, error) {
 // the balance and the kept answer are one transaction, under the lock of the account's balance.
 // While payouts are frozen it may be placed all the same: it moves nothing. [ErrNotFound],
 // ledger.ErrInsufficientFunds, refusals that name the field, and those of package idempotency.
-func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string, n NewHold, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
+func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string, n NewHold, key idempotency.Request) (idempotency.Result, error) {
 	now := s.Clock.Now()
 	if kept, err := idempotency.Find(ctx, s.Pool, now, key); err != nil || kept != nil {
-		return repeated(kept).Answer, kept != nil, err // even when its until has passed by now
+		return idempotency.Repeated(kept), err // even when its until has passed by now
 	}
 	amount, err := n.check(now)
 	if err != nil {
-		return answer, false, err
+		return idempotency.Result{}, err
 	}
 	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusCreated, key, func(tx pg.Tx, now time.Time) (any, error) {
 		a, err := Find(ctx, tx, tenantID, ref)
@@ -99,7 +99,7 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 // is the member who asks for it; nil: an API key. standing is checked behind the balance's lock.
 // ledger.ErrHoldNotFound, ledger.ErrHoldEnded, ledger.ErrHoldOfLimit, and the refusals of package
 // idempotency.
-func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, by *audit.By, standing audit.Standing, key idempotency.Request) (answer idempotency.Answer, replayed bool, err error) {
+func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, by *audit.By, standing audit.Standing, key idempotency.Request) (idempotency.Result, error) {
 	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
 		h, err := ledger.ReleaseHold(ctx, tx, now, tenantID, id)
 		if err != nil {

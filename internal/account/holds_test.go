@@ -24,7 +24,7 @@ func TestBoundsOfAHold(t *testing.T) {
 	id := b.Account(b.tenant, "shop")
 	b.move(b.credit(id, "10.00"), ledger.EventConfirm)
 	now := b.Clock.Now()
-	place := func(reason string, until *time.Time, key string) (idempotency.Answer, bool, error) {
+	place := func(reason string, until *time.Time, key string) (idempotency.Result, error) {
 		return b.svc.PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "1.00", Reason: reason, Until: until}, b.keyed(key, reason))
 	}
 	later := now.Add(time.Microsecond)
@@ -37,19 +37,19 @@ func TestBoundsOfAHold(t *testing.T) {
 		"reason must be at most 140 characters, without control character":  {reason: "two\nlines"},
 		"until must be in the future":                                       {reason: "x", until: &now},
 	} {
-		_, _, err := place(c.reason, c.until, "")
+		_, err := place(c.reason, c.until, "")
 		require.ErrorContains(t, err, want)
 		require.Equal(t, errs.Invalid, errs.KindOf(err))
 	}
-	first, replayed, err := place(strings.Repeat("é", 140), &later, "k")
+	first, err := place(strings.Repeat("é", 140), &later, "k")
 	require.NoError(t, err)
-	require.False(t, replayed)
+	require.False(t, first.Replayed)
 	b.Clock.Set(later)
-	again, replayed, err := place(strings.Repeat("é", 140), &later, "k")
+	again, err := place(strings.Repeat("é", 140), &later, "k")
 	require.NoError(t, err)
-	require.True(t, replayed)
-	require.Equal(t, first, again)
-	_, _, err = place("x", nil, "another")
+	require.True(t, again.Replayed)
+	require.Equal(t, first.Answer, again.Answer)
+	_, err = place("x", nil, "another")
 	require.NoError(t, err)
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM holds WHERE account_id = $1`, id))
 }
@@ -63,7 +63,7 @@ func TestWhoHoldsAndReleases(t *testing.T) {
 	b.move(b.credit(id, "10.00"), ledger.EventConfirm)
 	hold := func(by *audit.By) uuid.UUID {
 		t.Helper()
-		_, _, err := b.svc.PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "1.00", Reason: "a deposit", By: by}, idempotency.Request{})
+		_, err := b.svc.PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "1.00", Reason: "a deposit", By: by}, idempotency.Request{})
 		require.NoError(t, err)
 		return testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE account_id = $1 ORDER BY id DESC LIMIT 1`, id)
 	}
@@ -72,14 +72,14 @@ func TestWhoHoldsAndReleases(t *testing.T) {
 	}
 	byKey, byMember, byOperator := hold(nil), hold(&byHand), hold(nil)
 	require.Equal(t, "hold.place", logged())
-	_, _, err := b.svc.ReleaseHold(b.ctx, b.Tenant(), byKey, nil, nil, idempotency.Request{})
+	_, err := b.svc.ReleaseHold(b.ctx, b.Tenant(), byKey, nil, nil, idempotency.Request{})
 	require.ErrorIs(t, err, ledger.ErrHoldNotFound)
 	_, err = b.svc.Hold(b.ctx, b.Tenant(), byKey)
 	require.ErrorIs(t, err, ledger.ErrHoldNotFound)
-	_, _, err = b.svc.ReleaseHold(b.ctx, b.tenant, byKey, nil, nil, idempotency.Request{})
+	_, err = b.svc.ReleaseHold(b.ctx, b.tenant, byKey, nil, nil, idempotency.Request{})
 	require.NoError(t, err)
 	require.Equal(t, "hold.place", logged())
-	_, _, err = b.svc.ReleaseHold(b.ctx, b.tenant, byMember, &byHand, nil, idempotency.Request{})
+	_, err = b.svc.ReleaseHold(b.ctx, b.tenant, byMember, &byHand, nil, idempotency.Request{})
 	require.NoError(t, err)
 	require.Equal(t, "hold.place hold.release", logged())
 	_, err = account.ReleaseHoldByHand(b.ctx, b.Pool, b.Clock.Now(), byOperator, byHand)
@@ -103,7 +103,7 @@ func TestWhoMayMoveMoneyBetweenAccounts(t *testing.T) {
 		if o.Amount == "" {
 			o.Amount = "1.00"
 		}
-		_, _, err := b.svc.Transfer(b.ctx, b.tenant, ref, o, idempotency.Request{})
+		_, err := b.svc.Transfer(b.ctx, b.tenant, ref, o, idempotency.Request{})
 		return err
 	}
 	order := account.BookOrder{ToAccountRef: "to"}

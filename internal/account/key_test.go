@@ -35,7 +35,7 @@ func TestProvisionUnderAKey(t *testing.T) {
 	b.Clock.Advance(2 * time.Hour)
 	again, err := b.svc.Provision(b.ctx, b.tenant, in, b.keyed("k", "body"))
 	require.NoError(t, err)
-	require.Equal(t, account.Provisioned{Answer: first.Answer, Replayed: true}, again)
+	require.Equal(t, account.Provisioned{Result: idempotency.Result{Answer: first.Answer, Replayed: true}}, again)
 	_, err = b.svc.Provision(b.ctx, b.tenant, onetime("order-2"), b.keyed("k", "another body"))
 	require.ErrorIs(t, err, idempotency.ErrReused)
 	require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM accounts WHERE tenant_id = $1`, b.tenant))

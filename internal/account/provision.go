@@ -117,16 +117,7 @@ func hasControl(s string) bool { return strings.ContainsFunc(s, unicode.IsContro
 // answer is a kept one).
 type Provisioned struct {
 	Account
-	Answer   idempotency.Answer
-	Replayed bool
-}
-
-// repeated is the answer that a request was given before; nil is none.
-func repeated(kept *idempotency.Answer) Provisioned {
-	if kept == nil {
-		return Provisioned{}
-	}
-	return Provisioned{Answer: *kept, Replayed: true}
+	idempotency.Result
 }
 
 // reservation is a row that is ours to take to the bank until lease.
@@ -157,7 +148,7 @@ var errWait = errors.New("account: being provisioned by another caller")
 func (s *Service) Provision(ctx context.Context, tenantID uuid.UUID, in NewAccount, key idempotency.Request) (Provisioned, error) {
 	now := s.Clock.Now()
 	if kept, err := idempotency.Find(ctx, s.Pool, now, key); err != nil || kept != nil {
-		return repeated(kept), err // even when its expiresAt has passed by now
+		return Provisioned{Result: idempotency.Repeated(kept)}, err // even when its expiresAt has passed by now
 	}
 	if err := s.validate(&in, now); err != nil {
 		return Provisioned{}, err
@@ -195,7 +186,7 @@ func (s *Service) reserve(ctx context.Context, tenantID uuid.UUID, in NewAccount
 			return err
 		}
 		if kept != nil {
-			r.Provisioned = repeated(kept)
+			r.Result = idempotency.Repeated(kept)
 			return nil
 		}
 		if s.Production {

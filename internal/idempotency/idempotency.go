@@ -105,6 +105,20 @@ type Answer struct {
 	Body   []byte
 }
 
+// Result is what a use case answers to a request: with Replayed, what it had answered before.
+type Result struct {
+	Answer   Answer
+	Replayed bool
+}
+
+// Repeated is the result of a request whose answer is stored; the zero value if kept is nil.
+func Repeated(kept *Answer) Result {
+	if kept == nil {
+		return Result{}
+	}
+	return Result{Answer: *kept, Replayed: true}
+}
+
 // NewAnswer encodes v as the body of an answer.
 func NewAnswer(status int, v any) (Answer, error) {
 	var b bytes.Buffer
@@ -181,32 +195,28 @@ func Reserve(ctx context.Context, tx pg.Tx, now time.Time, r Request) error {
 }
 
 // Once does what a request asks for in one transaction with the answer that is kept of it.
-func Once(ctx context.Context, pool *pg.Pool, c clock.Clock, status int, r Request, do func(pg.Tx, time.Time) (any, error)) (answer Answer, replayed bool, err error) {
+func Once(ctx context.Context, pool *pg.Pool, c clock.Clock, status int, key Request, do func(pg.Tx, time.Time) (any, error)) (r Result, err error) {
 	err = pg.InTx(ctx, pool, func(tx pg.Tx) error {
 		now := c.Now()
-		kept, err := Begin(ctx, tx, now, r)
-		if replayed = kept != nil; err != nil {
+		kept, err := Begin(ctx, tx, now, key)
+		if r = Repeated(kept); err != nil || r.Replayed {
 			return err
-		}
-		if replayed {
-			answer = *kept
-			return nil
 		}
 		done, err := do(tx, now)
 		if err != nil {
 			return err
 		}
-		if answer, err = NewAnswer(status, done); err != nil {
+		if r.Answer, err = NewAnswer(status, done); err != nil {
 			return err
 		}
-		err = Save(ctx, tx, now, r, answer)
+		err = Save(ctx, tx, now, key, r.Answer)
 		failpoint.At("once/before-commit")
 		return err
 	})
 	if err == nil {
 		failpoint.At("once/after-commit")
 	}
-	return answer, replayed, err
+	return r, err
 }
 
 // Save stores the answer, in the transaction of the effect.

@@ -420,7 +420,7 @@ func (w *walk) refund() {
 
 func (w *walk) book() {
 	from, to := w.own("from"), w.own("to")
-	_, _, err := w.accounts.Transfer(w.ctx, from.tenant, from.ref, account.BookOrder{ToAccountRef: to.ref, Amount: w.sum("amount")}, idempotency.Request{})
+	_, err := w.accounts.Transfer(w.ctx, from.tenant, from.ref, account.BookOrder{ToAccountRef: to.ref, Amount: w.sum("amount")}, idempotency.Request{})
 	w.asked(err)
 }
 
@@ -430,7 +430,7 @@ func (w *walk) hold() {
 	if w.yes("it ends by itself") {
 		n.Until = new(w.Clock.Now().Add(time.Hour))
 	}
-	_, _, err := w.accounts.PlaceHold(w.ctx, on.tenant, on.ref, n, idempotency.Request{})
+	_, err := w.accounts.PlaceHold(w.ctx, on.tenant, on.ref, n, idempotency.Request{})
 	w.asked(err)
 }
 
@@ -441,7 +441,7 @@ func (w *walk) release() {
 		w.asked(err)
 		return
 	}
-	_, _, err := w.accounts.ReleaseHold(w.ctx, testenv.Value[uuid.UUID](w.Env, `SELECT tenant_id FROM holds WHERE id = $1`, id), id, nil, nil, idempotency.Request{})
+	_, err := w.accounts.ReleaseHold(w.ctx, testenv.Value[uuid.UUID](w.Env, `SELECT tenant_id FROM holds WHERE id = $1`, id), id, nil, nil, idempotency.Request{})
 	w.asked(err)
 }
 
@@ -633,7 +633,7 @@ func (w *walk) decide() {
 
 func (w *walk) closes() {
 	a := w.own("account")
-	_, _, err := w.accounts.Expire(w.ctx, a.tenant, a.ref, "the shop is closed", nil, idempotency.Request{})
+	_, err := w.accounts.Expire(w.ctx, a.tenant, a.ref, "the shop is closed", nil, idempotency.Request{})
 	w.asked(err)
 }
 

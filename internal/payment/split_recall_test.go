@@ -19,7 +19,7 @@ import (
 // moves moves money between two of the accounts.
 func (b *splits) moves(from, to, amount string) {
 	b.T.Helper()
-	_, _, err := b.accounts.Transfer(b.ctx, b.tenant, from, account.BookOrder{ToAccountRef: to, Amount: amount}, idempotency.Request{})
+	_, err := b.accounts.Transfer(b.ctx, b.tenant, from, account.BookOrder{ToAccountRef: to, Amount: amount}, idempotency.Request{})
 	require.NoError(b.T, err)
 }
 

@@ -236,7 +236,7 @@ func TestRecallOfASplit(t *testing.T) {
 					require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
 					b.has(spent+" of "+own, "0.00 of 497.50", there)
 					for _, hold := range testenv.Value[[]uuid.UUID](b.Env, `SELECT coalesce(array_agg(id), '{}') FROM holds WHERE status = 'open'`) {
-						_, _, err := b.accounts.ReleaseHold(b.ctx, b.tenant, hold, nil, nil, idempotency.Request{})
+						_, err := b.accounts.ReleaseHold(b.ctx, b.tenant, hold, nil, nil, idempotency.Request{})
 						require.ErrorIs(t, err, ledger.ErrHoldOfRecall)
 					}
 					var err error

@@ -91,7 +91,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 	}
 	take := func(i int) bool {
 		kept, err := keys.Take(i)
-		out[i] = batch.Outcome[Settled]{Value: repeated(kept), Err: err}
+		out[i] = batch.Outcome[Settled]{Value: Settled{Result: idempotency.Repeated(kept)}, Err: err}
 		return err == nil && kept == nil
 	}
 	// For a request with a key, [Service.Settle] checks after it has asked the bank, and below if
@@ -141,7 +141,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 			}
 			checked[who.By.Actor] = true
 		}
-		out[a.at].Value = Settled{TransferID: a.id, Answer: answer}
+		out[a.at].Value = Settled{Result: idempotency.Result{Answer: answer}, TransferID: a.id}
 		keys.Keep(a.at, answer)
 	}
 	for i := range requests {

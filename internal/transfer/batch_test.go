@@ -71,9 +71,9 @@ func TestOutcomesInOneBatch(t *testing.T) {
 				require.ErrorIs(t, out[i].Err, want, "request %d", i)
 			}
 			require.False(t, out[0].Value.Replayed)
-			require.Equal(t, transfer.Settled{Answer: out[0].Value.Answer, Replayed: true}, out[2].Value)
+			require.Equal(t, transfer.Settled{Result: idempotency.Result{Answer: out[0].Value.Answer, Replayed: true}}, out[2].Value)
 			require.False(t, out[4].Value.Replayed, "another tenant's key is another key")
-			require.Equal(t, transfer.Settled{Answer: kept.Answer, Replayed: true}, out[6].Value)
+			require.Equal(t, transfer.Settled{Result: idempotency.Result{Answer: kept.Answer, Replayed: true}}, out[6].Value)
 			require.NotEqual(t, out[8].Value.TransferID, out[9].Value.TransferID)
 			require.Equal(t, "799.00", b.balance())
 			require.Equal(t, "700.00", stranger.balance())

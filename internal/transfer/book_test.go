@@ -31,15 +31,15 @@ func (b *bundle) book(key, from, to, amount string) (account.BookTransfer, bool,
 	o := account.BookOrder{ToAccountRef: to, Amount: amount, Narration: "change"}
 	body, err := json.Marshal(o)
 	require.NoError(b.T, err)
-	r, err := idempotency.NewRequest(b.tenant, key, "POST", "/v1/accounts/"+from+"/transfer", body)
+	request, err := idempotency.NewRequest(b.tenant, key, "POST", "/v1/accounts/"+from+"/transfer", body)
 	require.NoError(b.T, err)
-	answer, replayed, err := b.accounts().Transfer(b.ctx, b.tenant, from, o, r)
+	r, err := b.accounts().Transfer(b.ctx, b.tenant, from, o, request)
 	var done account.BookTransfer
 	if err == nil {
-		require.Equal(b.T, 201, answer.Status)
-		require.NoError(b.T, json.Unmarshal(answer.Body, &done))
+		require.Equal(b.T, 201, r.Answer.Status)
+		require.NoError(b.T, json.Unmarshal(r.Answer.Body, &done))
 	}
-	return done, replayed, err
+	return done, r.Replayed, err
 }
 
 // on is the bundle with another account of the tenant in the place of its own.

@@ -209,10 +209,10 @@ func (r *heldRun) act(a act, name string) error {
 		if a.Minutes > 0 {
 			n.Until = new(r.Clock.Now().Add(time.Duration(a.Minutes) * time.Minute))
 		}
-		var answer idempotency.Answer
-		if answer, _, err = r.accounts().PlaceHold(r.ctx, r.tenant, r.refs[a.From], n, key); err == nil {
+		var did idempotency.Result
+		if did, err = r.accounts().PlaceHold(r.ctx, r.tenant, r.refs[a.From], n, key); err == nil {
 			var h ledger.Hold
-			if err := json.Unmarshal(answer.Body, &h); err != nil {
+			if err := json.Unmarshal(did.Answer.Body, &h); err != nil {
 				return err
 			}
 			r.mu.Lock()
@@ -231,9 +231,9 @@ func (r *heldRun) act(a act, name string) error {
 		if h.ID == uuid.Nil {
 			return nil
 		}
-		var answer idempotency.Answer
-		if answer, _, err = r.accounts().ReleaseHold(r.ctx, r.tenant, h.ID, nil, nil, key); err == nil {
-			if err := json.Unmarshal(answer.Body, &h); err != nil { // of the first request under the key
+		var did idempotency.Result
+		if did, err = r.accounts().ReleaseHold(r.ctx, r.tenant, h.ID, nil, nil, key); err == nil {
+			if err := json.Unmarshal(did.Answer.Body, &h); err != nil { // of the first request under the key
 				return err
 			}
 			r.mu.Lock()

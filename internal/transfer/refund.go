@@ -127,7 +127,7 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 	ctx, span := trace.Step(ctx, "refund")
 	defer span.End()
 	if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
-		return repeated(kept), err // whatever has happened to the payment since
+		return Settled{Result: idempotency.Repeated(kept)}, err // whatever has happened to the payment since
 	}
 	p, err := s.readRefundable(ctx, s.Pool, s.Clock.Now(), tenantID, entry)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 	of := &refund{of: entry, name: p.Name, txnRef: p.TxnRef}
 	// read after the payment, so that every refund counted there is seen here
 	if was, err := s.madeBefore(ctx, s.Pool, s.Clock.Now(), &request{key: key, refund: of}, p.AccountID, sum); err != nil || was != nil {
-		return repeated(was), err
+		return Settled{Result: idempotency.Repeated(was)}, err
 	}
 	if _, err := p.left(); err != nil {
 		return Settled{}, err
@@ -149,7 +149,7 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 	}
 	to.key, to.trace, to.refund, to.order.Maker = key, trace.Parent(ctx), of, maker
 	var settled Settled
-	settled.Answer, settled.Replayed, err = idempotency.Once(ctx, s.Pool, s.Clock, http.StatusAccepted, key, func(tx pg.Tx, now time.Time) (any, error) {
+	settled.Result, err = idempotency.Once(ctx, s.Pool, s.Clock, http.StatusAccepted, key, func(tx pg.Tx, now time.Time) (any, error) {
 		if err := maker.Standing.Check(ctx, tx); err != nil {
 			return nil, err
 		}

@@ -237,7 +237,7 @@ func TestRefundTakesAvailableMoney(t *testing.T) {
 	_, entry := b.received("100.00", &payer)
 	b.credit("500.00") // not confirmed
 	b.settle("30.00")
-	_, _, err := b.accounts().PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "20.00", Reason: "dispute"}, idempotency.Request{})
+	_, err := b.accounts().PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "20.00", Reason: "dispute"}, idempotency.Request{})
 	require.NoError(t, err)
 	_, _, err = b.refund("", entry, "50.01")
 	require.ErrorIs(t, err, ledger.ErrInsufficientFunds)
@@ -325,7 +325,7 @@ func TestRefundsAtOnce(t *testing.T) {
 				_, err = b.svc.Settle(b.ctx, b.tenant, "shop", order("1.00"), idempotency.Request{})
 			case 1:
 				of = uuid.Nil
-				_, _, err = b.accounts().PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "0.50", Reason: "dispute"}, idempotency.Request{})
+				_, err = b.accounts().PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "0.50", Reason: "dispute"}, idempotency.Request{})
 			default:
 				_, err = b.svc.Refund(b.ctx, b.tenant, of, amount.String(), transfer.Maker{}, idempotency.Request{})
 			}

@@ -78,17 +78,8 @@ type Accepted struct {
 // Settled is the result of a settle request: the answer, and the new transfer (uuid.Nil if the
 // answer is a stored one).
 type Settled struct {
-	Answer     idempotency.Answer
-	Replayed   bool
+	idempotency.Result
 	TransferID uuid.UUID
-}
-
-// repeated returns the stored answer to an earlier request; nil: there is none.
-func repeated(kept *idempotency.Answer) Settled {
-	if kept == nil {
-		return Settled{}
-	}
-	return Settled{Answer: *kept, Replayed: true}
 }
 
 func (o *Order) check() (money.Amount, error) {
@@ -130,7 +121,7 @@ func (s *Service) Settle(ctx context.Context, tenantID uuid.UUID, ref string, o 
 	}
 	if o.AccountName != nil || o.Beneficiary != "" || !known { // the bank must be asked, and not within a transaction
 		if kept, err := idempotency.Find(ctx, s.Pool, s.Clock.Now(), key); err != nil || kept != nil {
-			return repeated(kept), err // even if the bank no longer names the holder, or the beneficiary was removed
+			return Settled{Result: idempotency.Repeated(kept)}, err // even if the bank no longer names the holder, or the beneficiary was removed
 		}
 		if _, err := account.Find(ctx, s.Pool, tenantID, ref); err != nil {
 			return Settled{}, err

@@ -225,7 +225,7 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, transfer.Success, p.Status)
 	again, err := b.svc.Settle(b.ctx, b.tenant, "shop", o, b.key("k", o))
 	require.NoError(t, err)
-	require.Equal(t, transfer.Settled{Answer: first.Answer, Replayed: true}, again)
+	require.Equal(t, transfer.Settled{Result: idempotency.Result{Answer: first.Answer, Replayed: true}}, again)
 }
 
 // The answer to COMMIT is lost: the caller gets an error though the transfer stands, and its

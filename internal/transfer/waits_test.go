@@ -31,7 +31,7 @@ func TestPutOffAtTheMomentOfRelease(t *testing.T) {
 			b.freeze(freeze.New{Scope: freeze.Account, Subject: b.account})
 		},
 		"confirmed": func(b *bundle) {
-			_, _, err := b.accounts().PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "60.00", Reason: "dispute"}, idempotency.Request{})
+			_, err := b.accounts().PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "60.00", Reason: "dispute"}, idempotency.Request{})
 			require.NoError(b.T, err)
 			b.credit("60.00") // the settlement is accepted against it, and waits
 		},
@@ -134,7 +134,7 @@ func TestDueAtTheEndOfTheNextHold(t *testing.T) {
 	start := b.Clock.Now()
 	hold := func(b *bundle, amount string, after time.Duration) {
 		t.Helper()
-		_, _, err := b.accounts().PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: amount, Reason: "dispute", Until: new(start.Add(after))}, idempotency.Request{})
+		_, err := b.accounts().PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: amount, Reason: "dispute", Until: new(start.Add(after))}, idempotency.Request{})
 		require.NoError(t, err)
 	}
 	hold(b, "1.00", 500*time.Millisecond)
