@@ -208,7 +208,7 @@ func Some(getenv func(string) string, names ...string) (Config, error) {
 	if len(bad.Errors) > 0 {
 		return c, named(bad)
 	}
-	return c, errors.Join(append(c.checkSchedules(), c.checkArchive()...)...)
+	return c, errors.Join(slices.Concat(c.checkSchedules(), c.checkArchive(), c.checkRates())...)
 }
 
 // checkEnvironment refuses to run as development for others than this machine unless that was said:
@@ -264,6 +264,7 @@ func (c *Config) check() error {
 	refuse(c.ProviderWebhookSecretPrevious.IsZero() != c.ProviderWebhookSecretPreviousUntil.IsZero(),
 		"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS and AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL", "must be set together")
 	bad = append(bad, c.checkForms()...)
+	bad = append(bad, c.checkRates()...)
 	refuse(!isWeb(c.ProviderURL), "AJO_PROVIDER_URL", "must be an http or https address")
 	refuse(c.Production() && !c.Sandbox && strings.HasPrefix(c.ProviderURL, "http://"), "AJO_PROVIDER_URL", "must be https in production")
 	refuse(c.ProviderAccountID == "", "AJO_PROVIDER_ACCOUNT_ID", "is empty")

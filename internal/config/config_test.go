@@ -90,14 +90,14 @@ func TestSomeSettings(t *testing.T) {
 	t.Parallel()
 	environ := map[string]string{"AJO_SETTLE_RECHECKS": "7m", "AJO_CONFIRM_DELAYS": "", "AJO_SWEEP_EVERY": "never"}
 	read := func() (config.Config, error) {
-		return config.Some(func(name string) string { return environ[name] }, "AJO_SETTLE_RECHECKS", "AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE")
+		return config.Some(func(name string) string { return environ[name] }, "AJO_SETTLE_RECHECKS", "AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE", "AJO_PROVIDER_RATE")
 	}
 	c, err := read()
 	require.NoError(t, err)
 	require.Equal(t, []time.Duration{7 * time.Minute}, c.SettleRechecks)
 	require.Equal(t, 30*time.Minute, c.ConfirmMinAge)
 	require.Len(t, c.ConfirmDelays, 8)
-	for name, bad := range map[string]string{"AJO_SETTLE_RECHECKS": "0s", "AJO_CONFIRM_DELAYS": "1s,x", "AJO_CONFIRM_MIN_AGE": "-1s"} {
+	for name, bad := range map[string]string{"AJO_SETTLE_RECHECKS": "0s", "AJO_CONFIRM_DELAYS": "1s,x", "AJO_CONFIRM_MIN_AGE": "-1s", "AJO_PROVIDER_RATE": "0"} {
 		environ = map[string]string{name: bad}
 		_, err := read()
 		require.ErrorContains(t, err, name)

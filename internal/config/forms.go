@@ -41,11 +41,6 @@ func (c *Config) checkForms() (bad []error) {
 	if strings.EqualFold(c.ProviderSignatureHeader, c.ProviderTimestampHeader) {
 		bad = append(bad, errors.New("AJO_PROVIDER_SIGNATURE_HEADER and AJO_PROVIDER_TIMESTAMP_HEADER must be two headers"))
 	}
-	for name, rate := range map[string]int{"AJO_PROVIDER_RATE": c.ProviderRate, "AJO_PROVIDER_POST_RATE": c.ProviderPostRate, "AJO_PROVIDER_RECIPIENT_RATE": c.ProviderRecipientRate} {
-		if rate == 0 || rate < -1 {
-			bad = append(bad, fmt.Errorf("%s must be above zero, or -1 for no limit", name))
-		}
-	}
 	if _, err := mail.ParseAddress(c.MailFrom); err != nil {
 		bad = append(bad, errors.New("AJO_MAIL_FROM must be one e-mail address, such as Ajo <no-reply@ajo.example>"))
 	}
@@ -76,4 +71,14 @@ func kindOf(t reflect.Type) string {
 	default:
 		return "whole number"
 	}
+}
+
+// checkRates checks the rates of the calls to the bank, which the operators' commands keep to too.
+func (c *Config) checkRates() (bad []error) {
+	for name, rate := range map[string]int{"AJO_PROVIDER_RATE": c.ProviderRate, "AJO_PROVIDER_POST_RATE": c.ProviderPostRate, "AJO_PROVIDER_RECIPIENT_RATE": c.ProviderRecipientRate} {
+		if rate == 0 || rate < -1 {
+			bad = append(bad, fmt.Errorf("%s must be above zero, or -1 for no limit", name))
+		}
+	}
+	return bad
 }
