@@ -109,11 +109,8 @@ var bookAccountsSQL = payersSQL(`EXISTS (SELECT FROM freezes f WHERE f.scope = '
 // bookAccounts finds the accounts of a book transfer. A freeze of the account stops its debits; one
 // that refuses requests, its credits from other accounts too.
 func bookAccounts(ctx context.Context, tx pg.Tx, now time.Time, tenantID uuid.UUID, fromRef, toRef string) (from, to *Account, err error) {
-	rows, err := tx.Query(ctx, bookAccountsSQL, refArgs([]Ref{{TenantID: tenantID, AccountRef: fromRef}, {TenantID: tenantID, AccountRef: toRef}}, now)...)
-	if err != nil {
-		return nil, nil, err
-	}
-	found, err := readPayers(rows, 2)
+	refs := []Ref{{TenantID: tenantID, AccountRef: fromRef}, {TenantID: tenantID, AccountRef: toRef}}
+	found, err := readPayers(pg.Rows(ctx, tx, bookAccountsSQL, refArgs(refs, now)...), len(refs))
 	if err != nil {
 		return nil, nil, err
 	}

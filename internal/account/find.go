@@ -29,11 +29,7 @@ func (s *Service) Get(ctx context.Context, tenantID uuid.UUID, ref string) (Acco
 
 // Find is [Service.Get] on a given connection, for the packages that build on accounts.
 func Find(ctx context.Context, q pg.Querier, tenantID uuid.UUID, ref string) (Account, error) {
-	rows, err := q.Query(ctx, findSQL, refArgs([]Ref{{TenantID: tenantID, AccountRef: ref}})...)
-	if err != nil {
-		return Account{}, err
-	}
-	found, err := readPayers(rows, 1)
+	found, err := readPayers(pg.Rows(ctx, q, findSQL, refArgs([]Ref{{TenantID: tenantID, AccountRef: ref}})...), 1)
 	if err != nil {
 		return Account{}, err
 	}
@@ -68,19 +64,17 @@ type Payer struct {
 }
 
 var (
-	findSQL    = payersSQL(`false, false, '{f,f}'::boolean[], false`)
-	findAllSQL = payersSQL(`EXISTS (SELECT FROM freezes f WHERE f.requests AND ` + freeze.On("found.id", "found.id", "$4") + `),
+	findSQL       = payersSQL(`false, false, '{f,f}'::boolean[], false`)
+	findPayersSQL = payersSQL(`EXISTS (SELECT FROM freezes f WHERE f.requests AND ` + freeze.On("found.id", "found.id", "$4") + `),
 			EXISTS (SELECT FROM payout_limits l WHERE l.tenant_id = ANY(ARRAY[found.tenant_id])),
 			(SELECT ARRAY[n.payout_fee_by = 'tenant', n.payout_approvals > 0] FROM tenants n WHERE n.id = found.tenant_id), ` + fee.Priced("found.tenant_id"))
 )
 
 // FindPayers is [Find] for many, in one statement, with the freezes that stand at the time now, and
-// what the tenant's policy says.
+// what the tenant's policy says. It calls Query itself, as the calls to the first SQL of a
+// settlement are kept few (docs/architecture.md).
 func FindPayers(ctx context.Context, q pg.Querier, now time.Time, refs []Ref) ([]Payer, error) {
-	rows, err := q.Query(ctx, findAllSQL, refArgs(refs, now)...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := q.Query(ctx, findPayersSQL, refArgs(refs, now)...) // rows have the error too
 	return readPayers(rows, len(refs))
 }
 
