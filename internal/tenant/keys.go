@@ -72,7 +72,7 @@ func (s *Service) ByAPIKey(ctx context.Context, key secret.Redacted, from netip.
 	if err != nil {
 		return Tenant{}, err
 	}
-	if _, err := admit(t); err != nil {
+	if err := admit(t); err != nil {
 		return Tenant{}, err
 	}
 	if err := t.Key.allowsFrom(from); err != nil {

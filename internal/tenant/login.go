@@ -85,7 +85,7 @@ func (s *Service) Login(ctx context.Context, email string, password, code secret
 		}
 		return Session{}, ErrCredentials
 	}
-	if _, err := admit(t); err != nil {
+	if err := admit(t); err != nil {
 		return Session{}, err
 	}
 	if secret.NeedsRehash(hash) {
@@ -128,7 +128,7 @@ func (s *Service) openSession(ctx context.Context, of Tenant, hash string, code 
 		if err != nil {
 			return pg.OrNone(err, ErrCredentials)
 		}
-		if _, err := admit(t.Tenant); err != nil {
+		if err := admit(t.Tenant); err != nil {
 			return err
 		}
 		means := "password"
@@ -214,10 +214,13 @@ func (s *Service) Session(ctx context.Context, token secret.Redacted) (Tenant, e
 	if err != nil {
 		return Tenant{}, pg.OrNone(err, ErrUnauthorized)
 	}
-	if t, err = admit(t); err == nil && ended {
+	if err := admit(t); err != nil {
+		return Tenant{}, err
+	}
+	if ended {
 		return Tenant{}, ErrUnauthorized
 	}
-	return t, err
+	return t, nil
 }
 
 // Logout ends the session on the server, and reports whether there was one. An invalid token is not

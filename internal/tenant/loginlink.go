@@ -35,7 +35,7 @@ func (s *Service) LoginLink(ctx context.Context, id uuid.UUID, by audit.By) (tok
 		if err != nil {
 			return err
 		}
-		if _, err := admit(t.Tenant); err != nil {
+		if err := admit(t.Tenant); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO login_links (token_hash, tenant_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`, hash[:], id, now, expires)
@@ -78,7 +78,7 @@ func (s *Service) LoginByLink(ctx context.Context, token secret.Redacted, from n
 		if err := tx.QueryRow(ctx, `SELECT `+memberColumns+` FROM members m WHERE m.tenant_id = $1 AND m.role = $2`, id, Owner).Scan(t.Member.fields()...); err != nil {
 			return err
 		}
-		if _, err := admit(t.Tenant); err != nil {
+		if err := admit(t.Tenant); err != nil {
 			return err
 		}
 		spent, err := tx.Exec(ctx, `DELETE FROM login_links WHERE token_hash = $1`, hash[:])

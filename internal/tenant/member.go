@@ -216,7 +216,7 @@ func (s *Service) AcceptInvitation(ctx context.Context, code secret.Redacted, na
 		if err != nil {
 			return err
 		}
-		if _, err := admit(t.Tenant); err != nil {
+		if err := admit(t.Tenant); err != nil {
 			return err
 		}
 		owner = t.Email

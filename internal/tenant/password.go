@@ -166,7 +166,7 @@ func (s *Service) ResetPassword(ctx context.Context, code, fresh secret.Redacted
 		if err := tx.QueryRow(ctx, `SELECT `+memberColumns+` `+owned+` AND m.tenant_id = $3`, hash[:], now, id).Scan(t.Member.fields()...); err != nil {
 			return pg.OrNone(err, errCode)
 		}
-		if _, err := admit(t.Tenant); err != nil {
+		if err := admit(t.Tenant); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE members SET password_hash = $2 WHERE id = $1`, t.Member.ID, password); err != nil {

@@ -47,11 +47,14 @@ func (s *Service) Shadow(ctx context.Context, of Tenant) (Tenant, error) {
 			t, _, err = s.findShadow(ctx, of)
 		}
 	}
+	if err == nil {
+		err = admit(t)
+	}
 	if err != nil {
 		return Tenant{}, err
 	}
 	t.Name, t.Email, t.Member = of.Name, of.Email, of.Member
-	return admit(t)
+	return t, nil
 }
 
 // findShadow reports whether the tenant and its member are here as they should be.

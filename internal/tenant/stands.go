@@ -21,7 +21,7 @@ func (s *Service) standsIn(ctx context.Context, q pg.Querier, t Tenant, token se
 			SELECT t.status FROM api_keys k JOIN tenants t ON t.id = k.tenant_id
 			WHERE k.id = $1 AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > $2)`, t.Key.ID, now).Scan(&t.Status)
 		if err == nil {
-			_, err = admit(t)
+			err = admit(t)
 		}
 		return pg.OrNone(err, ErrUnauthorized)
 	}
@@ -31,7 +31,7 @@ func (s *Service) standsIn(ctx context.Context, q pg.Querier, t Tenant, token se
 		SELECT s.member_id, t.status, t.totp_required, s.ended_at IS NULL AND s.expires_at > $2 FROM sessions s JOIN tenants t ON t.id = ANY(ARRAY[s.tenant_id])
 		WHERE s.token_hash = $1`, hash[:], now).Scan(&t.Member.ID, &t.Status, &t.TOTPRequired, &open)
 	if err == nil {
-		_, err = admit(t)
+		err = admit(t)
 	}
 	if err == nil {
 		err = q.QueryRow(ctx, `SELECT m.role, m.totp_confirmed_at IS NOT NULL, m.removed_at IS NOT NULL FROM members m WHERE m.id = $1 FOR SHARE`, t.Member.ID).Scan(&t.Member.Role, &t.Member.TOTP, &removed)

@@ -111,11 +111,11 @@ func (s *Service) Close(ctx context.Context) error {
 }
 
 // admit refuses a suspended or closed tenant, whose credentials are valid, with [ErrSuspended].
-func admit(t Tenant) (Tenant, error) {
+func admit(t Tenant) error {
 	if t.Status != Active {
-		return Tenant{}, ErrSuspended
+		return ErrSuspended
 	}
-	return t, nil
+	return nil
 }
 
 // lockMode is how a tenant's row is locked: the end of the statement that reads it.
