@@ -20,6 +20,23 @@ import (
 	"ajo/ledger"
 )
 
+// takenBack has the bank take a payment back: its event, and its record when it is asked.
+func (b *policies) takenBack(id uuid.UUID, txn fakebank.Transaction) {
+	b.T.Helper()
+	b.receive(b.reversal(txn))
+	b.taken(txn, "REFUND")
+	b.toTheEnd(id, 10)
+}
+
+// restored has a person restore a payment that was taken back, which the bank's record has again.
+func (b *policies) restored(id uuid.UUID, txn fakebank.Transaction) payment.Replaced {
+	b.T.Helper()
+	b.taken(txn, "SUCCESS")
+	r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
+	require.NoError(b.T, err)
+	return r
+}
+
 // A payment was refunded, by its account's policy, then taken back by the bank, and is restored: it
 // went back to its sender already, and does not go back once more, by the policy or by hand,
 // however long after and whatever other money the account has.
@@ -31,15 +48,11 @@ func TestARestoredPaymentWasRefunded(t *testing.T) {
 	b.toTheEnd(id, 10)
 	refund := []string{"success 3975.00 058 0123456789 true"}
 	require.Equal(t, refund, b.sent())
-	b.receive(b.reversal(txn))
-	b.taken(txn, "REFUND")
-	b.toTheEnd(id, 10)
+	b.takenBack(id, txn)
 	require.Equal(t, "1000.00", b.left(), "the bank and the refund have taken it")
 
 	b.Clock.Advance(8 * 24 * time.Hour)
-	b.taken(txn, "SUCCESS")
-	r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
-	require.NoError(t, err)
+	r := b.restored(id, txn)
 	b.toTheEnd(r.Replacement, 10)
 	require.Equal(t, refund, b.sent())
 	require.Empty(t, b.hold(r.Replacement))
@@ -176,16 +189,12 @@ func TestARestoredPaymentIsHeldForWhatIsLeft(t *testing.T) {
 			id, txn := b.pays("4000.00")
 			c.before(b, id)
 			sent := b.sent()
-			b.receive(b.reversal(txn))
-			b.taken(txn, "REFUND")
-			b.toTheEnd(id, 10)
+			b.takenBack(id, txn)
 			b.Clock.Advance(time.Hour)
 			if c.price {
 				b.price("1", "0", b.Clock.Now())
 			}
-			b.taken(txn, "SUCCESS")
-			r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
-			require.NoError(t, err)
+			r := b.restored(id, txn)
 			require.Equal(t, c.posted, b.hold(r.Replacement))
 			b.left()
 			if c.review {
@@ -243,14 +252,10 @@ func TestARestoredPaymentIsRefundedByItsPolicyOnce(t *testing.T) {
 			b.toTheEnd(id, 10)
 			sent := b.sent()
 			require.Equal(t, c.sent+" 058 0123456789 true", sent[len(sent)-1])
-			b.receive(b.reversal(txn))
-			b.taken(txn, "REFUND")
-			b.toTheEnd(id, 10)
+			b.takenBack(id, txn)
 
 			b.Clock.Advance(c.after)
-			b.taken(txn, "SUCCESS")
-			r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
-			require.NoError(t, err)
+			r := b.restored(id, txn)
 			fails := func() {
 				_, err := b.bank.EndPayout(testenv.Value[string](b.Env, `SELECT merchant_tx_ref FROM transfers WHERE by_policy`), fakebank.StatusFailed)
 				require.NoError(t, err)
@@ -287,21 +292,17 @@ func TestALimitHoldsNothingOfWhatWentBack(t *testing.T) {
 	b.toTheEnd(id, 10)
 	require.NoError(t, b.refundByHand(id, ""))
 	require.Equal(t, []string{"success 3975.00 058 0123456789 false"}, b.sent())
-	b.receive(b.reversal(txn))
-	b.taken(txn, "REFUND")
-	b.toTheEnd(id, 10)
+	b.takenBack(id, txn)
 	require.Equal(t, "1000.00", b.left())
 
 	b.Exec(`INSERT INTO tier_limits (tenant_id, tier, starts_at, max_deposit, created_at, actor, reason) VALUES ($1, 1, $2, 1000, $2, 'cli:ada', 'the law')`, b.tenant, b.Clock.Now())
-	b.taken(txn, "SUCCESS")
-	r, err := b.svc.RestoreReversed(b.ctx, id, byHand)
-	require.NoError(t, err)
+	r := b.restored(id, txn)
 	require.Empty(t, b.hold(r.Replacement))
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("26.00") })
 	b.toTheEnd(r.Replacement, 1)
 	require.Equal(t, "1000.00", b.left(), "it is under review")
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Fee = money.Must("25.00") })
-	_, err = b.svc.DecideReview(b.ctx, r.Replacement, ledger.EventConfirm, byHand)
+	_, err := b.svc.DecideReview(b.ctx, r.Replacement, ledger.EventConfirm, byHand)
 	require.NoError(t, err)
 	require.Empty(t, b.hold(r.Replacement))
 	require.Equal(t, "4975.00", b.left())
