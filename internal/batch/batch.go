@@ -2,12 +2,14 @@
 //
 // A [Coalescer] takes all that wait, hands them to one function, and gives each caller its own
 // outcome. It never waits for company: a lone call goes at once, and the next batch is whatever
-// arrived while the last one was being written.
+// arrived while the last one was being written. Before that it yields the processor, so that on a
+// busy one those who are about to hand something over do so first.
 package batch
 
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -170,6 +172,7 @@ func (c *Coalescer[T, R]) write() {
 	items := make([]T, 0, c.max)
 	for first := range c.in {
 		calls, items = append(calls[:0], first), append(items[:0], first.item)
+		yielded := false
 	gather:
 		for len(calls) < c.max {
 			select {
@@ -177,9 +180,13 @@ func (c *Coalescer[T, R]) write() {
 				if !ok {
 					break gather
 				}
-				calls, items = append(calls, k), append(items, k.item)
+				calls, items, yielded = append(calls, k), append(items, k.item), false
 			default:
-				break gather
+				if yielded {
+					break gather
+				}
+				yielded = true
+				runtime.Gosched()
 			}
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, timeout)
