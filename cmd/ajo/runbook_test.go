@@ -35,7 +35,7 @@ func commandLines(t *testing.T, path string) (lines []string) {
 	}
 	for _, code := range inBackticks.FindAllStringSubmatch(fenced.ReplaceAllString(string(text), ""), -1) {
 		for part := range strings.SplitSeq(strings.Join(strings.Fields(code[1]), " "), "|") {
-			if i := strings.Index(part, "ajo "); i == 0 || i > 0 && strings.Contains(part, "xargs ajo ") {
+			if i := strings.Index(part, "ajo "); i == 0 || i > 0 && strings.Contains(part, "xargs -r ajo ") {
 				lines = append(lines, part[i:])
 			}
 		}
@@ -146,6 +146,30 @@ func TestDocumentsNameSettingsAndLogLinesThatExist(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, alerts, 5)
 	require.GreaterOrEqual(t, messages, 6)
+}
+
+// A psql that changes rows names its server: after a restore there are two, and the old one's books
+// must stay as they are. The head of the page names each kind of SQL that changes something.
+func TestRunbookSQLThatChangesNamesItsServer(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../deploy/runbook.md")
+	require.NoError(t, err)
+	head, page, found := strings.Cut(string(text), "\n### ")
+	require.True(t, found)
+	changes := 0
+	for _, code := range inBackticks.FindAllStringSubmatch(page, -1) {
+		sql := strings.Join(strings.Fields(code[1]), " ")
+		if m := regexp.MustCompile(`^psql (.*)-c '(?:DELETE|INSERT|UPDATE)`).FindStringSubmatch(sql); m != nil {
+			require.Equal(t, `"$AJO_DATABASE_URL" `, m[1], sql)
+			require.Contains(t, head, "the restore drill also deletes sessions")
+			changes++
+		}
+		if m := regexp.MustCompile(`^(?:SELECT )?(ANALYZE|pg_[a-z_]+_(?:backend|resume))\b`).FindStringSubmatch(sql); m != nil {
+			require.Contains(t, head, "`"+m[1]+"`")
+			changes++
+		}
+	}
+	require.GreaterOrEqual(t, changes, 5)
 }
 
 // KEDA starts workers that somebody has scaled to none. So where the workers of a queue must stop,
