@@ -242,16 +242,6 @@ func TestDeployedSettings(t *testing.T) {
 	}))
 }
 
-// The sandbox of compose has the settings of the live service, and must not fill its archive.
-func TestDeployedSandboxArchivesNothing(t *testing.T) {
-	t.Parallel()
-	sandbox := at(yamlDocs(t, "compose.yaml")[0], "services", "sandbox")
-	require.Equal(t, "ajo.env", at(sandbox, "env_file"))
-	for _, name := range []string{"AJO_KEEP_EVENTS", "AJO_KEEP_DELIVERIES"} {
-		require.Equal(t, "0s", at(sandbox, "environment", name), name)
-	}
-}
-
 // What all processes may do at once, when everything is scaled out, is what the bank and Postgres
 // bear.
 func TestDeployedSums(t *testing.T) {
