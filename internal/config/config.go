@@ -7,7 +7,6 @@
 package config
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -139,32 +138,6 @@ func Load() (Config, error) { return Parse(env.ToMap(os.Environ())) }
 
 // Parse reads and checks the settings in environ, as [Load] does those of the process.
 func Parse(environ map[string]string) (Config, error) { return parseInto(environ, Config{}) }
-
-// sandboxDefaults are the settings that the sandbox has where the environment has none. Its bank
-// answers within seconds, so a developer need not wait longer.
-var sandboxDefaults = map[string]string{
-	"AJO_CONFIRM_DELAYS": "2s,5s,10s,20s,30s,1m,5m", "AJO_SETTLE_RECHECKS": "20s,40s,2m,15m", "AJO_RECONCILE_EVERY": "30s",
-	"AJO_SWEEP_EVERY": "5s", "AJO_SPOOL_DIR": ".ajo/sandbox/spool",
-}
-
-// LoadSandbox reads and checks the environment of `ajo sandbox`. The bank and the NIN service are
-// simulated: their settings are not read, and whoever starts the simulation sets their addresses.
-func LoadSandbox() (Config, error) {
-	environ := env.ToMap(os.Environ())
-	for name, v := range sandboxDefaults {
-		if environ[name] == "" {
-			environ[name] = v
-		}
-	}
-	environ["AJO_PROVIDER_URL"] = "http://simulated"
-	for _, name := range []string{"ACCOUNT_ID", "CLIENT_ID", "CLIENT_SECRET", "WEBHOOK_SECRET"} {
-		environ["AJO_PROVIDER_"+name] = rand.Text() // which both sides take from here
-	}
-	for _, name := range []string{"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS", "AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS_UNTIL", "AJO_IDENTITY_URL", "AJO_TEST_URL", "AJO_DATABASE_READ_URL"} {
-		delete(environ, name)
-	}
-	return parseInto(environ, Config{Sandbox: true})
-}
 
 func parseInto(environ map[string]string, c Config) (Config, error) {
 	if err := env.ParseWithOptions(&c, env.Options{Environment: environ}); err != nil {

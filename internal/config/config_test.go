@@ -152,6 +152,27 @@ func TestPreviousWebhookSecret(t *testing.T) {
 	require.ErrorContains(t, err, "must be set together")
 }
 
+// The sandbox ignores the settings of the live bank, of the NIN service and of mail, also bad ones:
+// its bank is simulated, and is not as slow as one process's share of the real one.
+func TestSandboxIgnoresTheBanksSettings(t *testing.T) {
+	for name, value := range good() {
+		t.Setenv(name, value)
+	}
+	for name, value := range map[string]string{
+		"AJO_TEST_SECRET": strings.Repeat("s", 32), "AJO_PROVIDER_RATE": "8", "AJO_PROVIDER_POST_RATE": "0", "AJO_PROVIDER_SIGNATURE_HEADER": "bank-signature:",
+		"AJO_PROVIDER_WEBHOOK_SECRET_PREVIOUS": "pw-seeded", "AJO_IDENTITY_URL": "nin.example", "AJO_SMTP_URL": "mail.example", "AJO_MAIL_FROM": "nobody",
+		"AJO_TEST_URL": "sandbox", "AJO_DATABASE_READ_URL": "standby",
+	} {
+		t.Setenv(name, value)
+	}
+	c, err := config.LoadSandbox()
+	require.NoError(t, err)
+	require.Equal(t, []any{75, 15, "provider-signature"}, []any{c.ProviderRate, c.ProviderPostRate, c.ProviderSignatureHeader})
+	require.NotEqual(t, "pw-seeded", c.ProviderClientSecret.Reveal())
+	require.Equal(t, []string{"", "", ""}, []string{c.IdentityURL, c.TestURL, c.DatabaseReadURL.Reveal()})
+	require.True(t, c.SMTPURL.IsZero())
+}
+
 // What cannot be read is refused with its name, and with what would be right, in the words of
 // whoever sets it: no types of Go.
 func TestBadSettingsSayWhatIsRight(t *testing.T) {
