@@ -73,7 +73,7 @@ type Config struct {
 
 	CallbackAllow []netip.Prefix `env:"AJO_CALLBACK_ALLOW" doc:"private CIDRs, separated by commas, that callbacks may reach; development: loopback"`
 
-	RateLimit     string `env:"AJO_RATE_LIMIT" envDefault:"600-M" doc:"requests of one tenant with its API key, and as many again with its sessions, of which all members but the owner have half; per S, M, H or D"`
+	RateLimit     string `env:"AJO_RATE_LIMIT" envDefault:"600-M" doc:"requests per tenant with API keys, and the same number with sessions, of which members other than the owner share half; unit S, M, H or D"`
 	RateLimitOpen string `env:"AJO_RATE_LIMIT_OPEN" envDefault:"20-M" doc:"requests of one address to endpoints without a credential"`
 
 	TrustedProxies []netip.Prefix `env:"AJO_TRUSTED_PROXIES" doc:"CIDRs of proxies whose X-Forwarded-For is trusted"`
@@ -81,7 +81,7 @@ type Config struct {
 	DeliveryDelays  []time.Duration `env:"AJO_DELIVERY_DELAYS" envDefault:"2m,5m,11m,24m,53m" doc:"waits after failed delivery attempts; there is one attempt more than waits"`
 	ConfirmDelays   []time.Duration `env:"AJO_CONFIRM_DELAYS" envDefault:"30s,1m,2m,5m,10m,15m,30m,1h" doc:"waits between checks against the bank's records; the last repeats"`
 	ConfirmMisses   int             `env:"AJO_CONFIRM_MISSES" envDefault:"3" doc:"how many checks must find nothing before a payment is reversed"`
-	ConfirmMinAge   time.Duration   `env:"AJO_CONFIRM_MIN_AGE" envDefault:"30m" doc:"age before which a payment that is not found is not reversed"`
+	ConfirmMinAge   time.Duration   `env:"AJO_CONFIRM_MIN_AGE" envDefault:"30m" doc:"minimum age at which a payment that the bank does not find is reversed"`
 	ConfirmDeadline time.Duration   `env:"AJO_CONFIRM_DEADLINE" envDefault:"24h" doc:"age at which an unclear payment needs review"`
 
 	// The third question about a payout comes 17 seconds after its submission, the seventh after
@@ -89,11 +89,11 @@ type Config struct {
 	// minutes.
 	SettleDelays      []time.Duration `env:"AJO_SETTLE_DELAYS" envDefault:"2s,5s,10s,20s,45s,2m,5m,15m,30m" doc:"waits between the steps of a transfer; the last repeats"`
 	SettleRechecks    []time.Duration `env:"AJO_SETTLE_RECHECKS" envDefault:"15m,2h,24h" doc:"waits between checks of a transfer that has ended, because a bank may return what it paid"`
-	SettleLease       time.Duration   `env:"AJO_SETTLE_LEASE" envDefault:"10s" doc:"how long a transfer that is submitted or asked about stays leased after its worker's last sign of life; then another worker takes over"`
+	SettleLease       time.Duration   `env:"AJO_SETTLE_LEASE" envDefault:"10s" doc:"how long after a worker's last heartbeat its transfers stay leased to it; then another worker takes over"`
 	SettleProvisional bool            `env:"AJO_SETTLE_PROVISIONAL" envDefault:"false" doc:"pay out money that the bank has not confirmed as received"`
 
 	// The default is the central bank's schedule.
-	FeeTiers string `env:"AJO_FEE_TIERS" envDefault:"4999.99=10.00,50000.00=25.00,*=50.00" doc:"the fee calculator's tiers as highest sum=fee, in ascending order; the last is *"`
+	FeeTiers string `env:"AJO_FEE_TIERS" envDefault:"4999.99=10.00,50000.00=25.00,*=50.00" doc:"the fee calculator's tiers, written upper limit=fee, in ascending order; the last limit is *"`
 
 	SweepEvery time.Duration `env:"AJO_SWEEP_EVERY" envDefault:"15s" doc:"how often the sweeper looks for overdue work and enqueues it again; the alerts expect 1m at most"`
 
@@ -125,7 +125,7 @@ type Config struct {
 	OpsPassword secret.Redacted `env:"AJO_OPS_PASSWORD" doc:"password for the queue dashboard and pprof; empty: pprof is closed, and the queue dashboard is open to sessions of the console only"`
 	OpsWritable bool            `env:"AJO_OPS_WRITABLE" envDefault:"false" doc:"let the queue dashboard change queues, for sessions of the console with the role operator"`
 
-	Failpoint string `env:"AJO_FAILPOINT" doc:"for tests: the process ends here, as by kill -9; name, or name:n for the n-th pass; ignored in production"`
+	Failpoint string `env:"AJO_FAILPOINT" doc:"for tests: the process kills itself at this point, as with kill -9; name, or name:n for the nth time; ignored in production"`
 
 	TraceEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"http(s)://host:4318 of an OpenTelemetry collector, OTLP over HTTP; empty: nothing is traced"`
 	TraceEvery    int    `env:"AJO_TRACE_EVERY" envDefault:"100" doc:"one request in this many is traced; 1 traces each"`
