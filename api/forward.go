@@ -37,7 +37,7 @@ var (
 	errTestOff  = errs.New(errs.Unauthorized, "test mode is off here: ajo_test_ keys are not accepted")
 	errModeOff  = errs.New(errs.Invalid, "test mode is off here")
 	errMode     = errs.New(errs.Invalid, "X-Ajo-Mode must be live or test")
-	errKeyMode  = errs.New(errs.Invalid, "X-Ajo-Mode is not the mode of this API key: ajo_test_ keys are test mode's, all others live")
+	errKeyMode  = errs.New(errs.Invalid, "X-Ajo-Mode does not match this API key: ajo_test_ keys are for test mode, all others for live mode")
 	errLiveOnly = errs.New(errs.NotFound, "this exists in test mode only: use an ajo_test_ key, or X-Ajo-Mode: test with a session")
 )
 
