@@ -134,7 +134,7 @@ var (
 	bankListens = regexp.MustCompile(`Fake bank \(and NIN service\): http://(\S+)`)
 	apiListens  = regexp.MustCompile(`"the API listens","url":"http://([^"]+)"`)
 	workerRuns  = regexp.MustCompile(`"(the worker runs)"`)
-	opsListens  = regexp.MustCompile(`profiles are served","address":"([^"]+)"`)
+	opsListens  = regexp.MustCompile(`operations listener started","address":"([^"]+)"`)
 )
 
 const anyPort = "127.0.0.1:0"

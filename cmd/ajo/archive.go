@@ -229,7 +229,7 @@ nothing.`,
 			example: `  ajo archive export deliveries --from 2026-01-01 --to 2026-02-01 --reason "for the auditors"`,
 			flags: func(cmd *cobra.Command) {
 				cmd.Flags().StringVar(&from, "from", "", "the first day, such as 2026-01-30 (required)")
-				cmd.Flags().StringVar(&to, "to", "", "the day after the last (required)")
+				cmd.Flags().StringVar(&to, "to", "", "the end, a day that is not included (required)")
 			},
 		},
 		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {

@@ -105,7 +105,7 @@ func newListCmd[T any](t *tool, l listing[T]) *cobra.Command {
 			if info.NextCursor == nil {
 				return nil
 			}
-			fmt.Fprintf(out, "more with --after %s\n", *info.NextCursor)
+			fmt.Fprintf(out, "next page: --after %s\n", *info.NextCursor)
 			return nil
 		})
 	})

@@ -190,7 +190,7 @@ lets them go on.`,
 func (t *tool) newFreezeLiftCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
-			use: "lift <freeze>", short: "End a freeze, so that its payouts go on",
+			use: "lift <freeze>", short: "End a freeze, so that the stopped payouts continue",
 			long:    "Ends a freeze. The payouts that it stopped go on at once, unless another freeze or a suspension stops them too.",
 			example: `  ajo freeze lift 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the owner has called"`,
 		},

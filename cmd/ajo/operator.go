@@ -78,7 +78,7 @@ func (t *tool) newOperatorListCmd() *cobra.Command {
 func (t *tool) newOperatorResetCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
-			use: "reset <name>", short: "Take an operator's password and second factor away, and give a new set-up code",
+			use: "reset <name>", short: "Reset an operator's password and second factor, and print a new set-up code",
 			long:    "Ends the operator's sessions, password and second factor, and prints a new set-up code, once. First make sure who is asking.",
 			example: `  ajo operator reset ada --reason "ticket 4711: a new phone; called back on the known number"`,
 		},

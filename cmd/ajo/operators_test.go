@@ -106,7 +106,7 @@ func TestReviewCommands(t *testing.T) {
 		<id>  <age>  Test tenant  customer-1  4975.00  API-VACT_TRA-<id>  the bank's record differs: fee is 10.00, not 25.00`, o.good("review", "list"))
 	top := decode[list[payment.Review]](o, "review", "list", "--limit", "1")
 	require.Equal(t, second, top.Items[0].EventID)
-	require.Contains(t, o.good("review", "list", "--limit", "1"), "more with --after "+*top.Pagination.NextCursor)
+	require.Contains(t, o.good("review", "list", "--limit", "1"), "next page: --after "+*top.Pagination.NextCursor)
 	require.Equal(t, first, decode[list[payment.Review]](o, "review", "list", "--after", *top.Pagination.NextCursor).Items[0].EventID)
 
 	out, said, err := o.run("review", "confirm", first.String(), "--yes", "--reason", "the bank has corrected its record")

@@ -248,7 +248,7 @@ func (t *tool) newResolveCmd() *cobra.Command {
 	var paid, notPaid bool
 	var amount string
 	return t.transferChange(command{
-		use: "resolve <merchantTxRef>", short: "Book the outcome of a transfer that the bank has told a person",
+		use: "resolve <merchantTxRef>", short: "Book the outcome of a transfer, as the bank has told you",
 		long: `For a transfer whose outcome the bank's answers leave open, or whose outcome the bank's record contradicts. Ask the bank first.
 
 --paid: the money has left. A transfer under way becomes success. One that is failed or refunded becomes success with a new debit,

@@ -57,7 +57,7 @@ only account; if there are several, name one: they may belong to other tenants.`
 	}
 	f := cmd.Flags()
 	f.StringVar(&t.account, "account", "", "your reference of the account (its externalRef)")
-	f.StringVar(&t.nuban, "nuban", "", "or its number, 10 digits")
+	f.StringVar(&t.nuban, "nuban", "", "instead of --account: its number, 10 digits")
 	f.StringVar(&t.amount, "amount", "5000.00", "naira, with at most two decimals")
 	f.StringVar(&t.sender, "sender", "Bola Ade", "who pays")
 	f.StringVar(&t.narration, "narration", "", "the payer's words")

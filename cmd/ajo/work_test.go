@@ -64,7 +64,7 @@ func TestWorkList(t *testing.T) {
 	require.Contains(t, o.good("work", "list", "--due", "--kind", "ingest"), "ingest  "+stray.String()+"  -  ")
 	first := decode[list[work.Record]](o, "work", "list", "--limit", "2")
 	require.Equal(t, transfer, first.Items[1].ID)
-	require.Contains(t, o.good("work", "list", "--limit", "2"), "more with --after "+*first.Pagination.NextCursor)
+	require.Contains(t, o.good("work", "list", "--limit", "2"), "next page: --after "+*first.Pagination.NextCursor)
 	rest := decode[list[work.Record]](o, "work", "list", "--after", *first.Pagination.NextCursor)
 	require.Equal(t, []uuid.UUID{stray, event}, []uuid.UUID{rest.Items[0].ID, rest.Items[1].ID})
 	for want, args := range map[string][]string{

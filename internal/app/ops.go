@@ -93,7 +93,7 @@ func StartOps(cfg config.Config, log *slog.Logger, commands Commands) (*Ops, err
 	mux.Handle("/debug/pprof/profile", login(http.HandlerFunc(pprof.Profile)))
 	mux.Handle("/debug/pprof/symbol", login(http.HandlerFunc(pprof.Symbol)))
 	mux.Handle("/debug/pprof/trace", login(http.HandlerFunc(pprof.Trace)))
-	log.Info("console, metrics, queue dashboard and profiles are served", slog.String("address", listener.Addr().String()))
+	log.Info("operations listener started", slog.String("address", listener.Addr().String()))
 	o := &Ops{URL: "http://" + listener.Addr().String(), console: people, tries: tries, server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}}
 	go func() {
 		if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -100,7 +100,7 @@ func (p *process) logged(message string) map[string]any {
 // ops is the address of the process's operations listener.
 func (p *process) ops() string {
 	p.t.Helper()
-	address, _ := p.logged("console, metrics, queue dashboard and profiles are served")["address"].(string)
+	address, _ := p.logged("operations listener started")["address"].(string)
 	require.NotEmpty(p.t, address)
 	return address
 }

@@ -97,7 +97,7 @@ export async function start({ database, redis }) {
   env.AJO_TEST_SECRET = sandbox.env.AJO_TEST_SECRET;
   const api = run(['api'], env, dir);
   const url = await api.says(/"url":"(http:\/\/127[^"]+)"/);
-  const ops = 'http://' + await api.says(/profiles are served","address":"([^"]+)"/);
+  const ops = 'http://' + await api.says(/operations listener started","address":"([^"]+)"/);
   const worker = run(['worker'], env, dir);
   await worker.says(/(the worker runs)/);
   const service = {
