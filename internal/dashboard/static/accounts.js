@@ -133,7 +133,7 @@ function standing({ holds, pagination }, { recalls, pagination: more }, reload) 
     })),
     ...holds.map((x) => ({
       at: x.createdAt, amount: x.amount, why: x.reason, release: reload && releaseButton(x, reload),
-      until: x.until ? time(x.until) : x.source === 'limit' ? 'A higher tier of the customer allows it' : x.source === 'recall' ? 'The bank’s record decides' : x.source === 'refund' ? 'It goes back, or is released' : 'It is released',
+      until: x.until ? time(x.until) : x.source === 'limit' ? 'A higher tier of the customer allows it' : x.source === 'recall' ? 'The bank’s record decides' : x.source === 'refund' ? 'It is refunded or released' : 'It is released',
     })),
   ];
   const columns = [

@@ -27,7 +27,7 @@ export function approval(t, a, path, session, reload) {
 
 function decide(t, a, path, session, reload) {
   const own = a.decisions.find((d) => d.email === session.member.email);
-  const why = !session.may('finance') ? 'Members with the role finance decide, and the owner.'
+  const why = !session.may('finance') ? 'Only the owner and members with the role finance can decide.'
     : own ? `You have ${own.decision === 'approve' ? 'approved' : 'rejected'} it. A decision cannot be taken back.`
       : a.madeByEmail === session.member.email ? 'You asked for this transfer: another member decides.' : '';
   if (why) return h('p', { class: 'dim' }, why);

@@ -69,7 +69,7 @@ function changes(b, session, reload) {
   return h('div', { class: 'actions' },
     h('a', { class: 'button small', href: `#/payout?beneficiary=${segment(b.id)}`, 'aria-label': `Pay out to ${who}` }, 'Pay out'),
     small('Rename…', async () => {
-      const yes = await asked({ title: `Rename ${who}?`, text: 'The account and its holder stay.', label: 'Rename', fields: [labelField(b.label)], act: (v) => patch(path, v) });
+      const yes = await asked({ title: `Rename ${who}?`, text: 'Only the label changes.', label: 'Rename', fields: [labelField(b.label)], act: (v) => patch(path, v) });
       if (yes) await after('The beneficiary was renamed.');
     }),
     session.may('owner') && small(b.exempt ? 'Require approval…' : 'Exempt…', async () => {

@@ -28,13 +28,13 @@ export function endpoints(_, __, session) {
       const { endpoints: rows } = await get('/auth/webhook-endpoints');
       return { rows, pagination: { hasMore: false, total: rows.length } };
     },
-    none: () => empty('No endpoints beside the webhook URL.'),
+    none: () => empty('No additional endpoints.'),
   });
   return {
     title: 'Webhook endpoints',
     nodes: [
       pageHead('Webhook endpoints', {
-        up: { href: '#/settings', name: 'Settings' }, lead: 'Events go to these beside the webhook URL, and are signed with a secret of each endpoint’s own.',
+        up: { href: '#/settings', name: 'Settings' }, lead: 'Events also go to these endpoints. Each has its own signing secret.',
         actions: [refreshButton(found.reload), may && h('a', { class: 'button main', href: '#/endpoints/new' }, 'Add an endpoint')],
       }), found.box,
     ],

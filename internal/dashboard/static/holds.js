@@ -13,7 +13,7 @@ export function holdButton(path, a, reload) {
       title: 'Hold money?', label: 'Hold', text: `It stays in the balance of ${a.AccountRef}, and no payout can use it until it is released.`,
       fields: [
         sumField, { name: 'reason', label: 'Reason', required: true, maxlength: 140, autocomplete: 'off', hint: 'Kept with the hold.' },
-        { name: 'until', label: 'Last day', type: 'date', hint: 'It ends by itself at the end of that day in Lagos. Empty: when it is released.' },
+        { name: 'until', label: 'Last day', type: 'date', hint: 'It ends by itself at the end of that day in Lagos. Leave empty to hold until you release it.' },
       ],
       act: (v) => once(path + '/holds', { amount: sum(v.amount), reason: v.reason, ...(v.until && { until: v.until + 'T23:59:59+01:00' }) }),
     });

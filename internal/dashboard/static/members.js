@@ -111,9 +111,9 @@ function required(session) {
     const now = session.member.totpRequired;
     place.replaceChildren(
       h('p', null, now ? 'The owner and finance need a second factor to log in.' : 'Each member decides whether to use a second factor.'),
-      h('div', { class: 'actions' }, button(now ? 'No longer require it…' : 'Require it of the owner and finance…', async () => {
+      h('div', { class: 'actions' }, button(now ? 'Make it optional…' : 'Require it for the owner and finance…', async () => {
         const yes = await confirmed({
-          title: now ? 'No longer require a second factor?' : 'Require a second factor?', danger: now, label: now ? 'No longer require it' : 'Require it',
+          title: now ? 'Make the second factor optional?' : 'Require a second factor?', danger: now, label: now ? 'Make it optional' : 'Require it',
           text: now ? 'Anyone who has one can then turn it off.'
             : `Owner and finance without one can do nothing else until they have set one up${session.member.totp ? '' : ': that includes you'}. API keys keep working.`,
           act: () => post('/auth/totp-required', { required: !now }),

@@ -13,7 +13,7 @@ import { amount, announce, card, empty, facts, pageHead, refreshButton, region }
 // payout asks for the account first, unless the address names it.
 export function payout(_, query, session) {
   if (!session.may('finance')) {
-    return { title: 'Pay out', nodes: [pageHead('Pay out', { up: { href: '#/transfers', name: 'Transfers' } }), empty('Members with the role finance pay out, and the owner.')] };
+    return { title: 'Pay out', nodes: [pageHead('Pay out', { up: { href: '#/transfers', name: 'Transfers' } }), empty('Only the owner and members with the role finance can pay out.')] };
   }
   return query.account ? order(query, session) : choose(query);
 }
@@ -104,6 +104,6 @@ function destination({ a, banks, beneficiaries }, query, path, session) {
     });
     if (!yes) return;
     location.hash = to`/transfers/${accepted.answer.merchantTxRef}`;
-    announce(accepted.again ? 'This payout was already sent: it is made only once.' : accepted.answer.awaiting ? 'The payout waits for approval.' : 'The payout was accepted.');
+    announce(accepted.again ? 'This payout was already accepted; it was not made again.' : accepted.answer.awaiting ? 'The payout waits for approval.' : 'The payout was accepted.');
   });
 }

@@ -45,6 +45,6 @@ export async function once(path, { accountName, ...order }, proof) {
   } catch (e) {
     if (e.message === 'account name mismatch') keep(place, what, key);
     const unknown = e.status === 0 || e.status === 409 && /still running/.test(e.message) || (e.status >= 500 && !e.message.startsWith('provider error'));
-    throw unknown ? new Refusal(e.status, 'It is not known whether this was accepted. Try again without changing anything: it happens at most once.', e.id) : e;
+    throw unknown ? new Refusal(e.status, 'We do not know whether this was accepted. Try again without changing anything; it will not be done twice.', e.id) : e;
   }
 }

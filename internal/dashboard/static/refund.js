@@ -35,6 +35,6 @@ export function refundButton(p, session) {
     });
     if (!yes) return;
     location.hash = to`/transfers/${accepted.answer.merchantTxRef}`;
-    announce(accepted.again ? 'This refund was already sent: it is made only once.' : 'The refund was accepted.');
+    announce(accepted.again ? 'This refund was already accepted; it was not made again.' : 'The refund was accepted.');
   });
 }

@@ -12,7 +12,7 @@ import { amount, announce, badge, code, copyButton, dim, empty, exported, facts,
 const state = (t) => (t.awaiting === 'approval' ? 'awaiting_approval' : t.status);
 
 const meaning = {
-  awaiting_approval: 'It is debited, and nothing is sent to the bank until enough members have approved it.',
+  awaiting_approval: 'The account has been debited. The bank gets the payout once enough members have approved it.',
   pending: 'Queued. It is submitted once confirmed funds cover it, unless payouts are stopped.',
   processing: 'Submitted to the bank. We ask the bank until the outcome is known.',
   success: 'Paid.',

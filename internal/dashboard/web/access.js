@@ -109,7 +109,7 @@ test('a role sees no button that it may not press', async () => {
     const seen = [];
     for (const path of ['/members', '/settings', '/customers/' + CustomerID]) {
       await go(page, path);
-      for (const name of ['Send invitation', 'Require it of the owner and finance…', 'Rotate key…', 'Show signing secret', 'Save events', 'Send a test event', 'Submit', 'Approve']) {
+      for (const name of ['Send invitation', 'Require it for the owner and finance…', 'Rotate key…', 'Show signing secret', 'Save events', 'Send a test event', 'Submit', 'Approve']) {
         if (await page.getByRole('button', { name, exact: true }).count()) seen.push(name);
       }
     }
@@ -200,7 +200,7 @@ test('where a second factor is required, who has none is led to it, and then goe
   const v = await visitAs(tenant);
   const { page } = v;
   await go(page, '/members');
-  await page.getByRole('button', { name: 'Require it of the owner and finance…' }).click();
+  await page.getByRole('button', { name: 'Require it for the owner and finance…' }).click();
   await page.getByRole('dialog').getByText('that includes you').waitFor();
   await page.getByRole('dialog').getByRole('button', { name: 'Require it' }).click();
   await said(page, 'A second factor is required now.');

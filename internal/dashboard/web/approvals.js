@@ -74,7 +74,7 @@ for (const [look, options] of Object.entries(looks)) {
     assert.equal(await one.page.getByRole('button', { name: 'Approve…' }).count(), 0);
     await looked(one.page, 'approval', look);
     await go(viewer.page, '/transfers/' + paid);
-    await approval(viewer.page).getByText('Members with the role finance decide').waitFor();
+    await approval(viewer.page).getByText('Only the owner and members with the role finance can decide').waitFor();
     await viewer.close();
 
     await go(v.page, '/transfers/' + paid); // the owner is the second

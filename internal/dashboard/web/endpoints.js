@@ -22,7 +22,7 @@ for (const [look, options] of Object.entries(looks)) {
     const { page } = v;
     await go(page, '/settings');
     await page.getByRole('link', { name: 'Webhook endpoints' }).click();
-    await page.getByText('No endpoints beside the webhook URL.').waitFor();
+    await page.getByText('No additional endpoints.').waitFor();
     await page.getByRole('link', { name: 'Add an endpoint' }).click();
     await page.getByLabel('URL').fill(hook);
     for (const box of await page.getByRole('checkbox').all()) await box.uncheck();
@@ -65,7 +65,7 @@ for (const [look, options] of Object.entries(looks)) {
 
     await row.getByRole('button', { name: /^Remove…/ }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
-    await page.getByText('No endpoints beside the webhook URL.').waitFor();
+    await page.getByText('No additional endpoints.').waitFor();
     await v.close();
 
     const owner = await visitAs(tenant, options);

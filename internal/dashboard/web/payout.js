@@ -117,14 +117,14 @@ test('two clicks, a lost answer, a page loaded anew and a second try are one pay
     await fill(page);
     await dialog.getByLabel('Your password').fill(tenant.password);
     await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).dblclick();
-    await dialog.getByRole('alert').getByText('It is not known whether this was accepted.').waitFor();
+    await dialog.getByRole('alert').getByText('We do not know whether this was accepted.').waitFor();
     await page.reload(); // which forgets all but its key
     await settled(page);
   }
   await fill(page);
   await dialog.getByLabel('Your password').fill(tenant.password);
   await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).dblclick();
-  await said(page, 'This payout was already sent: it is made only once.');
+  await said(page, 'This payout was already accepted; it was not made again.');
   assert.equal(new Set(keys).size, 1, 'one key for all of them');
   assert.equal((await tenant.transfers()).length, 1);
 
@@ -157,7 +157,7 @@ test('a session that has ended, a hold in between, and a viewer: no payout', asy
   await go(viewer.page, '/transfers');
   assert.equal(await viewer.page.getByRole('link', { name: 'Pay out' }).count(), 0);
   await go(viewer.page, '/payout');
-  await viewer.page.getByText('Members with the role finance pay out, and the owner.').waitFor();
+  await viewer.page.getByText('Only the owner and members with the role finance can pay out.').waitFor();
   assert.deepEqual(await tenant.transfers(), []);
   await viewer.close();
   await v.close();
@@ -207,7 +207,7 @@ test('a request that the browser repeats by itself, with a code that the first h
   await dialog.getByRole('alert').getByText('Code is wrong.').waitFor();
   await dialog.getByLabel('Code').fill(recoveryCodes[1]);
   await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).click();
-  await said(page, 'This payout was already sent: it is made only once.');
+  await said(page, 'This payout was already accepted; it was not made again.');
   assert.equal((await tenant.transfers()).length, 1);
 
   await go(page, '/payout?account=' + tenant.account.ID);
@@ -235,7 +235,7 @@ async function unanswered(page, tenant) {
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Your password').fill(tenant.password);
   await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).click();
-  await dialog.getByRole('alert').getByText('It is not known whether this was accepted.').waitFor();
+  await dialog.getByRole('alert').getByText('We do not know whether this was accepted.').waitFor();
 }
 
 test('who has left test mode by logging out, and loads the page anew after a lost answer, pays once', async () => {
@@ -258,7 +258,7 @@ test('who has left test mode by logging out, and loads the page anew after a los
   await fill(page);
   await dialog.getByLabel('Your password').fill(tenant.password);
   await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).click();
-  await said(page, 'This payout was already sent: it is made only once.');
+  await said(page, 'This payout was already accepted; it was not made again.');
   assert.equal((await tenant.transfers()).length, 1);
   await v.close();
 });
@@ -278,7 +278,7 @@ test('a holder whom the bank spells otherwise the next time does not make anothe
   await dialog.getByText('goes to Amina Bello').waitFor();
   await dialog.getByLabel('Your password').fill(tenant.password);
   await dialog.getByRole('button', { name: 'Pay ₦1,000.00' }).click();
-  await said(page, 'This payout was already sent: it is made only once.');
+  await said(page, 'This payout was already accepted; it was not made again.');
   assert.equal((await tenant.transfers()).length, 1);
 
   const keys = [];
