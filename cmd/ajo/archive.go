@@ -219,7 +219,7 @@ attempts of deliveries come back before the deliveries.`,
 }
 
 func (t *tool) newArchiveExportCmd() *cobra.Command {
-	var from, to string
+	from, to := dayFlag{utc: true}, dayFlag{utc: true}
 	return t.newChangeCmd(change{
 		command: command{
 			use: "export <table> --from <day> --to <day>", short: "Write a range of rows to the archive's store, and leave them where they are",
@@ -228,20 +228,17 @@ func (t *tool) newArchiveExportCmd() *cobra.Command {
 nothing.`,
 			example: `  ajo archive export deliveries --from 2026-01-01 --to 2026-02-01 --reason "for the auditors"`,
 			flags: func(cmd *cobra.Command) {
-				cmd.Flags().StringVar(&from, "from", "", "the first day, such as 2026-01-30 (required)")
-				cmd.Flags().StringVar(&to, "to", "", "the end, a day that is not included (required)")
+				addFlag(cmd, &from, "from", "the first day, in UTC, such as 2026-01-30 (required)")
+				addFlag(cmd, &to, "to", "the end, a day in UTC that is not included (required)")
+				must(cmd.MarkFlagRequired("from"))
+				must(cmd.MarkFlagRequired("to"))
 			},
 		},
 		plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
-			begin, err := time.Parse(time.DateOnly, from)
-			end, errTo := time.Parse(time.DateOnly, to)
-			if err != nil || errTo != nil {
-				return plan{}, fmt.Errorf("--from and --to must be days, such as 2026-01-30, not %q and %q", from, to)
-			}
 			return plan{
-				will: fmt.Sprintf("Write the rows of %s from %s to %s to the store of the archive.", args[0], from, to),
+				will: fmt.Sprintf("Write the rows of %s from %s to %s to the store of the archive.", args[0], &from, &to),
 				do: func(by audit.By) (result, error) {
-					m, err := tools.Archive.Export(ctx, args[0], begin, end, by)
+					m, err := tools.Archive.Export(ctx, args[0], from.at, to.at, by)
 					if err != nil {
 						return result{}, err
 					}

@@ -139,7 +139,7 @@ func TestArchiveCommandsRefuse(t *testing.T) {
 	o := setup(t)
 	o.oldDelivery()
 	for _, c := range [][]string{
-		{"must be days, such as 2026-01-30", "export", "deliveries", "--from", "yesterday", "--to", "2026-01-01"},
+		{`--from must be a day in UTC, such as 2026-10-31, not "yesterday"`, "export", "deliveries", "--from", "yesterday", "--to", "2026-01-01"},
 		{archive.ErrRange.Error(), "export", "deliveries", "--from", "2026-01-01", "--to", "2026-01-01"},
 		{archive.ErrPartition.Error(), "export", "tenants", "--from", "2025-01-01", "--to", "2026-01-01"},
 		{archive.ErrPartition.Error(), "show", "nothing_at_all"},

@@ -66,7 +66,7 @@ func newListCmd[T any](t *tool, l listing[T]) *cobra.Command {
 		l.args = cobra.NoArgs
 	}
 	cmd := l.cobra(l.args, func(cmd *cobra.Command, args []string) error {
-		r, err := page.Parse(strconv.Itoa(limit), after, page.DefaultList)
+		r, err := page.New(limit, after)
 		if err != nil {
 			return err
 		}

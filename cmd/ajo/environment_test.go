@@ -77,9 +77,10 @@ func TestCompletionReadsTheService(t *testing.T) {
 	first, second := o.held("differs"), o.held("no clear answer in time")
 	posted := o.event(o.account.String())
 	want := second.String() + "\tNGN 4975.00 to customer-1 of Test tenant\n" + first.String() + "\tNGN 4975.00 to customer-1 of Test tenant\n:4\n"
-	for _, name := range []string{"confirm", "reverse", "correct"} {
-		require.Equal(t, want, o.good("__complete", "review", name, ""), name)
-		require.Equal(t, ":4\n", o.good("__complete", "review", name, first.String(), ""), "there is one argument")
+	required := "--amount\twhat the payer sent, before the fee (required)\n--fee\twhat the bank kept of it (required)\n"
+	for name, flags := range map[string]string{"confirm": "", "reverse": "", "correct": required} {
+		require.Equal(t, flags+want, o.good("__complete", "review", name, ""), name)
+		require.Equal(t, flags+":4\n", o.good("__complete", "review", name, first.String(), ""), "there is one argument")
 	}
 	require.NotContains(t, o.good("__complete", "review", "confirm", ""), posted.String())
 	o.good("review", "confirm", first.String(), "--yes", "--reason", "asked the bank")

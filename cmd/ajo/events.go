@@ -35,11 +35,7 @@ func (t *tool) newEventsListCmd() *cobra.Command {
 			flags: q.add,
 		},
 		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]payment.InboundEvent, page.Info, error) {
-			filter, err := q.filter()
-			if err != nil {
-				return nil, page.Info{}, err
-			}
-			return tools.Payments.Events(ctx, filter, r)
+			return tools.Payments.Events(ctx, q.filter(), r)
 		},
 		row: func(e payment.InboundEvent, _ time.Time) []field {
 			return []field{
@@ -65,36 +61,32 @@ func resultOf(e payment.InboundEvent) string {
 }
 
 // eventQuery is the filter of a list of events.
-type eventQuery struct{ category, status, transaction, number, amount, day, payer, session string }
+type eventQuery struct {
+	category, status, transaction, number, payer, session string
+	amount                                                sumFlag
+	day                                                   dayFlag
+}
 
 func (q *eventQuery) add(cmd *cobra.Command) {
 	addChoice(cmd, &q.category, "category", payment.CategoryPayment, payment.CategoryMisdirected, payment.CategorySigInvalid, payment.CategoryNonPayment, payment.CategoryProcessingError)
 	addChoice(cmd, &q.status, "status", payment.Received, payment.Processed, payment.Ignored, payment.Failed)
 	cmd.Flags().StringVar(&q.transaction, "transaction", "", "the bank's transaction id")
 	cmd.Flags().StringVar(&q.number, "number", "", "the account number that was paid")
-	cmd.Flags().StringVar(&q.amount, "amount", "", "what the payer sent, in naira, such as 5000 or 1250.50")
+	addFlag(cmd, &q.amount, "amount", "what the payer sent, such as 5000 or 1250.50")
 	cmd.Flags().StringVar(&q.payer, "payer", "", "a part of the payer's name")
 	cmd.Flags().StringVar(&q.session, "session", "", "the session id of the payment")
-	cmd.Flags().StringVar(&q.day, "day", "", "the day of the payment in Lagos, such as 2026-01-30")
+	addFlag(cmd, &q.day, "day", "the day of the payment in Lagos, such as 2026-01-30")
 }
 
-func (q *eventQuery) filter() (payment.EventFilter, error) {
-	f := payment.EventFilter{Category: payment.Category(q.category), Status: payment.Status(q.status), ProviderTxnRef: q.transaction, Number: q.number, Payer: q.payer, Session: q.session}
-	if q.amount != "" {
-		a, err := parseSum("amount", q.amount)
-		if err != nil {
-			return f, err
-		}
-		f.Amount = &a
+func (q *eventQuery) filter() payment.EventFilter {
+	f := payment.EventFilter{
+		Category: payment.Category(q.category), Status: payment.Status(q.status), ProviderTxnRef: q.transaction, Number: q.number, Payer: q.payer, Session: q.session,
+		Amount: q.amount.sum,
 	}
-	if q.day != "" {
-		at, err := parseDay("day", q.day)
-		if err != nil {
-			return f, err
-		}
+	if at := q.day.at; !at.IsZero() {
 		f.From, f.To = at, at.AddDate(0, 0, 1)
 	}
-	return f, nil
+	return f
 }
 
 func (t *tool) newEventShowCmd() *cobra.Command {

@@ -20,6 +20,7 @@ import (
 func newFakebankCmd() *cobra.Command {
 	var addr string
 	var opt fakebank.Options
+	var fee, vat, duty sumFlag
 	cmd := &cobra.Command{
 		Use:   "fakebank",
 		Short: "Run the simulated upstream bank, with a page to pay from and faults on demand",
@@ -45,6 +46,7 @@ Its credentials come from the same environment as the service's:
 			opt.TimestampHeader = os.Getenv("AJO_PROVIDER_TIMESTAMP_HEADER")
 			opt.IdentityAppID = os.Getenv("AJO_IDENTITY_APP_ID")
 			opt.IdentityKey = os.Getenv("AJO_IDENTITY_KEY")
+			opt.PayoutFee, opt.PayoutVAT, opt.PayoutStampDuty = money.Sum(fee.sum), money.Sum(vat.sum), money.Sum(duty.sum)
 			return runFakebank(cmd, addr, opt)
 		},
 	}
@@ -57,18 +59,10 @@ Its credentials come from the same environment as the service's:
 	f.DurationSliceVar(&opt.RetryDelays, "retry-delays", fakebank.DefaultRetryDelays, "waits before a webhook's further attempts")
 	f.DurationVar(&opt.PayoutDelay, "payout-delay", 3*time.Second, "how long a payout is under way; 0: paid when submitted")
 	f.IntVar(&opt.RecipientRate, "recipient-rate", fakebank.DefaultRecipientRate, "payouts a minute that one account may get; 0: any number")
-	f.Func("payout-fee", "`naira` taken from the wallet for each payout, beside its amount; default 0.00", parseInto(&opt.PayoutFee))
-	f.Func("payout-vat", "VAT on that fee, in `naira`; default 0.00", parseInto(&opt.PayoutVAT))
-	f.Func("payout-stamp-duty", "stamp duty of each payout, in `naira`; default 0.00", parseInto(&opt.PayoutStampDuty))
+	addFlag(cmd, &fee, "payout-fee", "taken from the wallet for each payout, beside its amount; default 0.00")
+	addFlag(cmd, &vat, "payout-vat", "VAT on that fee; default 0.00")
+	addFlag(cmd, &duty, "payout-stamp-duty", "stamp duty of each payout; default 0.00")
 	return cmd
-}
-
-// parseInto reads a flag's sum.
-func parseInto(to *money.Amount) func(string) error {
-	return func(s string) (err error) {
-		*to, err = money.Parse(s)
-		return err
-	}
 }
 
 func runFakebank(cmd *cobra.Command, addr string, opt fakebank.Options) error {

@@ -26,33 +26,16 @@ completed. The others stay pending, and continue by themselves when the freeze i
 Settle requests are accepted, and wait.`
 
 // addUntil adds --until.
-func addUntil(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "until", "", "when it ends by itself, such as 2026-01-30T18:00:00Z or, from now, 2h; without it: when it is lifted")
-}
-
-// parseUntil reads --until; "" is nil.
-func parseUntil(s string, now time.Time) (*time.Time, error) {
-	if s == "" {
-		return nil, nil
-	}
-	if d, err := time.ParseDuration(s); err == nil {
-		return new(now.Add(d)), nil
-	}
-	at, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return nil, fmt.Errorf("--until must be a time, such as 2026-01-30T18:00:00Z, or a duration, such as 2h, not %q", s)
-	}
-	return &at, nil
+func addUntil(cmd *cobra.Command, to *whenFlag) {
+	to.ahead = true
+	addFlag(cmd, to, "until", "when it ends by itself, such as 2026-01-30T18:00:00Z or, from now, 2h; without it: when it is lifted")
 }
 
 // planFreeze is the plan of a freeze; will says whose payouts stop.
-func planFreeze(ctx context.Context, tools *app.Tools, n freeze.New, until, will string) (plan, error) {
-	var err error
-	if n.Until, err = parseUntil(until, tools.Now()); err != nil {
-		return plan{}, err
-	}
+func planFreeze(ctx context.Context, tools *app.Tools, n freeze.New, until whenFlag, will string) (plan, error) {
 	ends := "They go on when the freeze is lifted."
-	if n.Until != nil {
+	if until.at != nil {
+		n.Until = new(until.at(tools.Now()))
 		ends = "They go on at " + stamp(n.Until) + ", or when the freeze is lifted."
 	}
 	return plan{will: will + " " + ends, do: func(by audit.By) (result, error) {
@@ -72,7 +55,7 @@ func committed(r result, err error) (result, error) {
 }
 
 func (t *tool) newFreezeAccountCmd() *cobra.Command {
-	var until string
+	var until whenFlag
 	var all bool
 	return t.newChangeCmd(change{
 		urgent: true,
@@ -101,7 +84,7 @@ func (t *tool) newFreezeAccountCmd() *cobra.Command {
 }
 
 func (t *tool) newFreezeTenantCmd() *cobra.Command {
-	var until string
+	var until whenFlag
 	return t.newChangeCmd(change{
 		urgent: true,
 		command: command{
@@ -122,7 +105,7 @@ func (t *tool) newFreezeTenantCmd() *cobra.Command {
 }
 
 func (t *tool) newFreezePayoutsCmd() *cobra.Command {
-	var until string
+	var until whenFlag
 	return t.newChangeCmd(change{
 		urgent: true,
 		command: command{

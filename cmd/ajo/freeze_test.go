@@ -52,6 +52,7 @@ func TestFreezeCommands(t *testing.T) {
 	require.Equal(t, "none\n", o.good("freeze", "list", "--status", "standing"))
 	require.Contains(t, o.good("transfers", "show", ref), "due", "it goes on")
 
+	const until = `--until must be a time, such as 2026-03-01T09:00:00Z, or how long from now, such as 2h, not `
 	for _, c := range []struct {
 		args []string
 		want string
@@ -60,8 +61,10 @@ func TestFreezeCommands(t *testing.T) {
 		{[]string{"lift", uuid.NewString()}, freeze.ErrNotFound.Error()},
 		{[]string{"account", uuid.NewString()}, account.ErrNotFound.Error()},
 		{[]string{"tenant", "nobody@shop.example"}, tenant.ErrNotFound.Error()},
-		{[]string{"payouts", "--until", "-2h"}, freeze.ErrUntil.Error()},
-		{[]string{"payouts", "--until", "soon"}, `--until must be a time, such as 2026-01-30T18:00:00Z, or a duration, such as 2h, not "soon"`},
+		{[]string{"payouts", "--until", "2020-01-31T18:00:00Z"}, freeze.ErrUntil.Error()},
+		{[]string{"payouts", "--until", "-2h"}, until + `"-2h"`},
+		{[]string{"payouts", "--until", "2999-01-31"}, until + `"2999-01-31"`}, // in which zone?
+		{[]string{"payouts", "--until", "soon"}, until + `"soon"`},
 	} {
 		_, _, err := o.run(append(append([]string{"freeze"}, c.args...), "--yes", "--reason", "again")...)
 		require.EqualError(t, err, c.want)

@@ -105,24 +105,6 @@ func leftText(a *money.Amount) string {
 	return a.String()
 }
 
-// noLimit is the value that takes a limit away.
-const noLimit = "none"
-
-// parseLimit reads a flag; what is not given stays as it was.
-func parseLimit(name, text string, was *money.Amount) (*money.Amount, error) {
-	switch text {
-	case "":
-		return was, nil
-	case noLimit:
-		return nil, nil
-	}
-	a, err := money.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("--%s must be a sum of naira, such as 1250.50, or %q, not %q", name, noLimit, text)
-	}
-	return &a, nil
-}
-
 // limitsAt returns, of limits as they were set (the latest start first), those of payouts (tier 0)
 // or of a tier that stand at a time, and when the next ones start; zero: there are none.
 func limitsAt(sets []limit.Set, tier int, at time.Time) (stands limit.Set, next time.Time) {
@@ -151,7 +133,8 @@ func untilNext(next time.Time) string {
 }
 
 func (t *tool) newLimitsSetCmd() *cobra.Command {
-	var transfer, account, all, from string
+	var transfer, account, all limitFlag
+	var from dayFlag
 	return t.tenantChange(command{
 		use: "set <id or e-mail>", short: "Set what a tenant may pay out",
 		long: `Sets the limits of a tenant's settlements, until limits that are set for a later day take over. A limit that you leave out stays as it
@@ -161,35 +144,24 @@ only what is accepted after that counts. Settlements that were already accepted 
 		example: `  ajo tenant limits set ops@shop.example --max-transfer 500000 --max-tenant-day 5000000 --reason "contract 12"` + "\n" +
 			`  ajo tenant limits set ops@shop.example --max-transfer none --from 2026-12-01 --reason "contract 13"`,
 		flags: func(cmd *cobra.Command) {
-			cmd.Flags().StringVar(&transfer, "max-transfer", "", "of one settlement")
-			cmd.Flags().StringVar(&account, "max-account-day", "", "of an account's settlements of a day")
-			cmd.Flags().StringVar(&all, "max-tenant-day", "", "of all settlements of a day")
-			cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which they start, such as 2026-12-01 (default: now)")
+			addFlag(cmd, &transfer, "max-transfer", "of one settlement")
+			addFlag(cmd, &account, "max-account-day", "of an account's settlements of a day")
+			addFlag(cmd, &all, "max-tenant-day", "of all settlements of a day")
+			addFlag(cmd, &from, "from", "the day in Lagos on which they start, such as 2026-12-01 (default: now)")
 		},
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		sets, err := tools.Limits.Sets(ctx, r.ID)
 		if err != nil {
 			return plan{}, err
 		}
-		starts, err := parseDay("from", from)
-		if err != nil {
-			return plan{}, err
-		}
-		was, next := limitsAt(sets, 0, cmp.Or(starts, tools.Limits.Clock.Now()))
-		var p limit.Payouts
-		var errs [3]error
-		p.MaxTransfer, errs[0] = parseLimit("max-transfer", transfer, was.MaxTransfer)
-		p.MaxAccountDay, errs[1] = parseLimit("max-account-day", account, was.MaxAccountDay)
-		p.MaxTenantDay, errs[2] = parseLimit("max-tenant-day", all, was.MaxTenantDay)
-		if err := cmp.Or(errs[:]...); err != nil {
-			return plan{}, err
-		}
+		was, next := limitsAt(sets, 0, cmp.Or(from.at, tools.Limits.Clock.Now()))
+		p := limit.Payouts{MaxTransfer: transfer.or(was.MaxTransfer), MaxAccountDay: account.or(was.MaxAccountDay), MaxTenantDay: all.or(was.MaxTenantDay)}
 		text := strings.Join([]string{
 			"per settlement " + limitText(p.MaxTransfer), "per account and day " + limitText(p.MaxAccountDay), "per day in all " + limitText(p.MaxTenantDay),
 		}, ", ")
-		when := cmp.Or(stamp(&starts), "now")
+		when := cmp.Or(stamp(&from.at), "now")
 		return plan{will: fmt.Sprintf("Limit the payouts of tenant %s from %s on: %s.%s", nameAndStatus(r), when, text, untilNext(next)), do: func(by audit.By) (result, error) {
-			set, err := tools.Limits.SetPayouts(ctx, r.ID, starts, p, by)
+			set, err := tools.Limits.SetPayouts(ctx, r.ID, from.at, p, by)
 			return committed(done(set, "The limits of tenant %q (%s) from %s on: %s.", r.Name, r.Email, stamp(&set.StartsAt), text), err)
 		}}, nil
 	})
@@ -197,7 +169,8 @@ only what is accepted after that counts. Settlements that were already accepted 
 
 func (t *tool) newLimitsTierCmd() *cobra.Command {
 	var number int
-	var deposit, day, balance, from string
+	var deposit, day, balance limitFlag
+	var from dayFlag
 	return t.tenantChange(command{
 		use: "tier <id or e-mail>", short: "Limit what accounts of a tenant's customers of a tier may receive",
 		long: `Sets the limits of what the accounts of a tenant's customers of one tier may receive, until limits that are set for a later day take over.
@@ -206,10 +179,10 @@ release" releases one hold. What has already been received is neither held nor r
 		example: `  ajo tenant limits tier ops@shop.example --tier 1 --max-deposit 50000 --max-balance 300000 --reason "contract 12"`,
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().IntVar(&number, "tier", 0, "1, 2 or 3")
-			cmd.Flags().StringVar(&deposit, "max-deposit", "", "of one payment, after the bank's fee")
-			cmd.Flags().StringVar(&day, "max-day", "", "of an account's payments of a day")
-			cmd.Flags().StringVar(&balance, "max-balance", "", "of an account's balance, without what limits hold")
-			cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which they start, such as 2026-12-01 (default: now)")
+			addFlag(cmd, &deposit, "max-deposit", "of one payment, after the bank's fee")
+			addFlag(cmd, &day, "max-day", "of an account's payments of a day")
+			addFlag(cmd, &balance, "max-balance", "of an account's balance, without what limits hold")
+			addFlag(cmd, &from, "from", "the day in Lagos on which they start, such as 2026-12-01 (default: now)")
 		},
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
 		if number < 1 || number > 3 {
@@ -219,26 +192,15 @@ release" releases one hold. What has already been received is neither held nor r
 		if err != nil {
 			return plan{}, err
 		}
-		starts, err := parseDay("from", from)
-		if err != nil {
-			return plan{}, err
-		}
-		was, next := limitsAt(sets, number, cmp.Or(starts, tools.Limits.Clock.Now()))
+		was, next := limitsAt(sets, number, cmp.Or(from.at, tools.Limits.Clock.Now()))
 		if was.Tier == nil {
 			was.Tier = &limit.Tier{}
 		}
-		x := limit.Tier{Tier: number}
-		var errs [3]error
-		x.MaxDeposit, errs[0] = parseLimit("max-deposit", deposit, was.Tier.MaxDeposit)
-		x.MaxDay, errs[1] = parseLimit("max-day", day, was.Tier.MaxDay)
-		x.MaxBalance, errs[2] = parseLimit("max-balance", balance, was.Tier.MaxBalance)
-		if err := cmp.Or(errs[:]...); err != nil {
-			return plan{}, err
-		}
+		x := limit.Tier{Tier: number, MaxDeposit: deposit.or(was.Tier.MaxDeposit), MaxDay: day.or(was.Tier.MaxDay), MaxBalance: balance.or(was.Tier.MaxBalance)}
 		text := fmt.Sprintf("per payment %s, per account and day %s, of the balance %s", limitText(x.MaxDeposit), limitText(x.MaxDay), limitText(x.MaxBalance))
-		when := cmp.Or(stamp(&starts), "now")
+		when := cmp.Or(stamp(&from.at), "now")
 		return plan{will: fmt.Sprintf("Limit what comes in to accounts of customers of tier %d of tenant %s from %s on: %s. What is above is posted and held.%s", number, nameAndStatus(r), when, text, untilNext(next)), do: func(by audit.By) (result, error) {
-			set, err := tools.Limits.SetTier(ctx, r.ID, starts, x, by)
+			set, err := tools.Limits.SetTier(ctx, r.ID, from.at, x, by)
 			return done(set, "The limits of tier %d of tenant %q (%s) from %s on: %s.", number, r.Name, r.Email, stamp(&set.StartsAt), text), err
 		}}, nil
 	})

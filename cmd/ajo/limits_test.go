@@ -57,7 +57,7 @@ func TestLimitsCommands(t *testing.T) {
 		want string
 	}{
 		{[]string{id, "--max-transfer", "much"}, `--max-transfer must be a sum of naira, such as 1250.50, or "none", not "much"`},
-		{[]string{id, "--from", "soon"}, `--from must be a day, such as 2026-10-31, not "soon"`},
+		{[]string{id, "--from", "soon"}, `--from must be a day in Lagos, such as 2026-10-31, not "soon"`},
 		{[]string{id, "--from", "2999-01-31"}, limit.ErrStarts.Error()},
 		{[]string{"nobody@shop.example"}, tenant.ErrNotFound.Error()},
 	} {

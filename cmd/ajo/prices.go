@@ -82,7 +82,10 @@ func standingText(s *fee.Standing) string {
 }
 
 func (t *tool) newPricesSetCmd() *cobra.Command {
-	var name, on, percent, flat, minimum, most, from string
+	var name, on, percent string
+	flat, minimum := sumFlag{new(money.Zero)}, sumFlag{new(money.Zero)}
+	var most limitFlag
+	var from dayFlag
 	var asListed bool
 	return t.newChangeCmd(change{
 		command: command{
@@ -101,27 +104,20 @@ VAT on the platform's fees, for all tenants. A price starts in a minute at the e
 				addChoice(cmd, &on, "on", string(fee.OnPayment), string(fee.OnPayout), string(fee.OnVAT))
 				t.addTenant(cmd, &name, "a tenant's id or e-mail (default: the list)")
 				cmd.Flags().StringVar(&percent, "percent", "0", "of the sum, with at most four decimals")
-				cmd.Flags().StringVar(&flat, "flat", "0", "added to the percentage, in naira")
-				cmd.Flags().StringVar(&minimum, "minimum", "0", "the lowest fee")
-				cmd.Flags().StringVar(&most, "cap", noLimit, "the highest fee")
+				addFlag(cmd, &flat, "flat", "added to the percentage")
+				addFlag(cmd, &minimum, "minimum", "the lowest fee")
+				addFlag(cmd, &most, "cap", "the highest fee, or none (default none)")
 				cmd.Flags().BoolVar(&asListed, "as-listed", false, "end the tenant's own price")
-				cmd.Flags().StringVar(&from, "from", "", "the day in Lagos on which it starts, such as 2026-12-01 (default: in a minute)")
+				addFlag(cmd, &from, "from", "the day in Lagos on which it starts, such as 2026-12-01 (default: in a minute)")
 			},
 		},
 		args: cobra.NoArgs,
 		plan: func(ctx context.Context, tools *app.Tools, _ []string) (plan, error) {
-			p := fee.Price{On: fee.On(on), AsListed: asListed}
-			var errs [5]error
-			if p.Percent, errs[0] = money.ParseRate(percent); errs[0] != nil {
-				errs[0] = fmt.Errorf("--percent must be from 0 to 100 with at most four decimals, not %q", percent)
+			rate, err := money.ParseRate(percent)
+			if err != nil {
+				return plan{}, refuse("percent", "from 0 to 100 with at most four decimals, such as 0.5", percent)
 			}
-			p.Flat, errs[1] = parseSum("flat", flat)
-			p.Minimum, errs[2] = parseSum("minimum", minimum)
-			p.Cap, errs[3] = parseLimit("cap", most, nil)
-			p.ValidFrom, errs[4] = parseDay("from", from)
-			if err := cmp.Or(errs[:]...); err != nil {
-				return plan{}, err
-			}
+			p := fee.Price{On: fee.On(on), AsListed: asListed, Percent: rate, Flat: *flat.sum, Minimum: *minimum.sum, Cap: most.sum, ValidFrom: from.at}
 			of := "all tenants without a price of their own"
 			if name != "" {
 				r, err := tools.Tenants.Find(ctx, name)
@@ -177,13 +173,4 @@ func nextPrice(set []fee.Price, of fee.Price, starts time.Time) (next time.Time)
 		}
 	}
 	return next
-}
-
-// parseSum reads a flag that is a sum of naira.
-func parseSum(name, text string) (money.Amount, error) {
-	a, err := money.Parse(text)
-	if err != nil {
-		err = fmt.Errorf("--%s must be a sum of naira, such as 1250.50, not %q", name, text)
-	}
-	return a, err
 }

@@ -46,7 +46,7 @@ func TestPricesCommands(t *testing.T) {
 		want string
 	}{
 		{[]string{"--percent", "1"}, fee.ErrOn.Error()},
-		{[]string{"--on", "payment", "--percent", "101"}, `--percent must be from 0 to 100 with at most four decimals, not "101"`},
+		{[]string{"--on", "payment", "--percent", "101"}, `--percent must be from 0 to 100 with at most four decimals, such as 0.5, not "101"`},
 		{[]string{"--on", "payment", "--flat", "much"}, `--flat must be a sum of naira, such as 1250.50, not "much"`},
 		{[]string{"--on", "payment", "--cap", "much"}, `--cap must be a sum of naira, such as 1250.50, or "none", not "much"`},
 		{[]string{"--on", "payment", "--minimum", "2", "--cap", "1"}, fee.ErrCap.Error()},

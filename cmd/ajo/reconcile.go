@@ -28,7 +28,7 @@ func addCSV(cmd *cobra.Command, csv *bool) {
 
 func (t *tool) newReconcileCmd() *cobra.Command {
 	var csv bool
-	var from, to string
+	var from, to whenFlag
 	var cmd *cobra.Command
 	cmd = newShowCmd(t, showing[reconcile.Report]{
 		command: command{
@@ -41,25 +41,20 @@ kept. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET. Exit c
 reason.`,
 			example: "  ajo reconcile --from 2026-03-01 --to 2026-03-02 --csv\n  ajo reconcile --from 2h",
 			flags: func(cmd *cobra.Command) {
-				cmd.Flags().StringVar(&from, "from", "", "the beginning: a time, a day (both UTC), or how long ago, such as 2h (required)")
-				cmd.Flags().StringVar(&to, "to", "", "the end, which is not part of it")
+				addFlag(cmd, &from, "from", "the beginning: a time, a day in UTC, or how long ago, such as 2h (required)")
+				addFlag(cmd, &to, "to", "the end, which is not part of it")
+				must(cmd.MarkFlagRequired("from"))
 				addCSV(cmd, &csv)
 			},
 		},
 		args: cobra.NoArgs,
 		read: func(ctx context.Context, tools *app.Tools, _ string) (r reconcile.Report, err error) {
 			now := tools.Now()
-			start, err := parseWhen("--from", from, now)
-			if err != nil {
-				return r, err
-			}
 			end := now
-			if to != "" {
-				if end, err = parseWhen("--to", to, now); err != nil {
-					return r, err
-				}
+			if to.at != nil {
+				end = to.at(now)
 			}
-			r, err = tools.Reconciler.Run(ctx, start, end)
+			r, err = tools.Reconciler.Run(ctx, from.at(now), end)
 			if r.Counts[reconcile.MissingEvent] > 0 {
 				noteEnqueued(cmd, tools)
 			}
@@ -70,22 +65,6 @@ reason.`,
 	})
 	cmd.AddCommand(t.newRunsCmd(), t.newRunCmd(), t.newOpenCmd(), t.newDismissCmd())
 	return cmd
-}
-
-// parseWhen reads a time, a day, or how long ago.
-func parseWhen(flag, s string, now time.Time) (time.Time, error) {
-	if s == "" {
-		return now, fmt.Errorf("%s is required", flag)
-	}
-	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
-		if t, err := time.Parse(form, s); err == nil {
-			return t.UTC(), nil
-		}
-	}
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	return now, fmt.Errorf("%s must be a time, such as 2026-03-01T09:00:00Z, a day, or how long ago, such as 2h, not %q", flag, s)
 }
 
 func (t *tool) newRunsCmd() *cobra.Command {

@@ -257,8 +257,9 @@ func TestReconcileCommand(t *testing.T) {
 	// A payment whose event never came is no reason for an exit code.
 	_, err = bank.Pay(context.Background(), fakebank.Payment{AccountRef: "none", Amount: money.Must("1.00")})
 	require.Error(t, err)
-	_, _, code = toolRun(t, env, "reconcile", "--from", "2026-13-01")
+	_, stderr, code = toolRun(t, env, "reconcile", "--from", "2026-13-01")
 	require.Equal(t, 1, code)
+	require.Contains(t, stderr, `--from must be a time, such as 2026-03-01T09:00:00Z, a day in UTC, or how long ago, such as 2h, not "2026-13-01"`)
 	bank.Faults.SetDown(fakebank.DownAnswer)
 	_, stderr, code = toolRun(t, env, "reconcile", "--from", "1m")
 	require.Equal(t, 1, code)

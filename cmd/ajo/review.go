@@ -11,7 +11,6 @@ import (
 
 	"ajo/internal/app"
 	"ajo/internal/audit"
-	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
 	"ajo/ledger"
@@ -132,7 +131,7 @@ func (t *tool) newDecideCmd(name, short, long, effect string, event ledger.Event
 }
 
 func (t *tool) newCorrectCmd() *cobra.Command {
-	var amount, fee string
+	var amount, fee sumFlag
 	return t.newChangeCmd(change{
 		command: command{
 			use: "correct <event>", short: "Count a payment with its true sum", complete: t.reviews(),
@@ -142,18 +141,14 @@ credit of the amount less the fee is posted in its place, once, and is confirmed
 paid out. The tenant is notified of both.`,
 			example: `  ajo review correct 0198c0de-0000-7000-8000-000000000001 --amount 5000.00 --fee 10.00 --reason "ticket 4711: the bank's letter"`,
 			flags: func(cmd *cobra.Command) {
-				cmd.Flags().StringVar(&amount, "amount", "", "what the payer sent, before the fee")
-				cmd.Flags().StringVar(&fee, "fee", "", "what the bank kept of it")
+				addFlag(cmd, &amount, "amount", "what the payer sent, before the fee (required)")
+				addFlag(cmd, &fee, "fee", "what the bank kept of it (required)")
+				must(cmd.MarkFlagRequired("amount"))
+				must(cmd.MarkFlagRequired("fee"))
 			},
 		},
-		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (_ plan, err error) {
-			var to payment.Correction
-			if to.Amount, err = money.Parse(amount); err != nil {
-				return plan{}, payment.ErrSums
-			}
-			if to.Fee, err = money.Parse(fee); err != nil {
-				return plan{}, payment.ErrSums
-			}
+		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
+			to := payment.Correction{Amount: *amount.sum, Fee: *fee.sum}
 			v, err := tools.Payments.Correctable(ctx, id)
 			if err != nil {
 				return plan{}, err

@@ -16,7 +16,7 @@ import (
 )
 
 func (t *tool) newTrialBalanceCmd() *cobra.Command {
-	var at string
+	var at dayFlag
 	return newShowCmd(t, showing[ledger.TrialBalance]{
 		command: command{
 			use: "trial-balance", short: "Show the balances of all accounts; exit code 1 when they do not sum to zero",
@@ -25,16 +25,12 @@ Lagos, or so far on the present one. It reads the balances and the sums by day, 
 on the day of its posting, unless it has been reversed, or put under review, since. Exit code 1 when debits and credits differ.`,
 			example: "  ajo ledger trial-balance\n  ajo ledger trial-balance --at 2026-10-31 --json",
 			flags: func(cmd *cobra.Command) {
-				cmd.Flags().StringVar(&at, "at", "", "a day, such as 2026-10-31; its end in Lagos counts (default today)")
+				addFlag(cmd, &at, "at", "a day, such as 2026-10-31; its end in Lagos counts (default today)")
 			},
 		},
 		args: cobra.NoArgs,
 		read: func(ctx context.Context, tools *app.Tools, _ string) (b ledger.TrialBalance, err error) {
-			day, err := parseDay("at", at)
-			if err != nil {
-				return b, err
-			}
-			now := tools.Now()
+			day, now := at.at, tools.Now()
 			if day.IsZero() || day.After(now) { // what a day to come ends with is not known
 				day = now
 			}
@@ -68,7 +64,7 @@ func printTrialBalance(out io.Writer, b ledger.TrialBalance) error {
 }
 
 func (t *tool) newSystemStatementCmd() *cobra.Command {
-	var from, to string
+	var from, to dayFlag
 	names := make([]string, len(ledger.SystemAccounts))
 	for i, a := range ledger.SystemAccounts {
 		names[i] = string(a)
@@ -80,30 +76,23 @@ func (t *tool) newSystemStatementCmd() *cobra.Command {
 			long:    "Shows the entries of " + strings.Join(names, ", ") + ",\nfrom this account's side: a credit is money that came to it.",
 			example: "  ajo ledger statement suspense\n  ajo ledger statement bank_fees --from 2026-10-01 --to 2026-10-31",
 			flags: func(cmd *cobra.Command) {
-				cmd.Flags().StringVar(&from, "from", "", "from the beginning of this day in Lagos on, such as 2026-10-01")
-				cmd.Flags().StringVar(&to, "to", "", "until the end of this day in Lagos, such as 2026-10-31")
+				addFlag(cmd, &from, "from", "from the beginning of this day in Lagos on, such as 2026-10-01")
+				addFlag(cmd, &to, "to", "until the end of this day in Lagos, such as 2026-10-31")
 			},
 			complete: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 				return names, cobra.ShellCompDirectiveNoFileComp
 			},
 		},
 		read: func(ctx context.Context, tools *app.Tools, args []string, r page.Request) ([]ledger.SystemLine, page.Info, error) {
-			begin, err := parseDay("from", from)
-			if err != nil {
-				return nil, page.Info{}, err
-			}
-			end, err := parseDay("to", to)
-			if err != nil {
-				return nil, page.Info{}, err
-			}
-			if to != "" {
+			end := to.at
+			if !end.IsZero() {
 				end = end.AddDate(0, 0, 1)
 			}
 			a, err := ledger.ParseSystemAccount(args[0])
 			if err != nil {
 				return nil, page.Info{}, err
 			}
-			return ledger.ReadSystemStatement(ctx, tools.Pool, a, begin, end, r)
+			return ledger.ReadSystemStatement(ctx, tools.Pool, a, from.at, end, r)
 		},
 		row: func(l ledger.SystemLine, _ time.Time) []field {
 			ref := l.ProviderTxnRef
@@ -122,17 +111,4 @@ func (t *tool) newSystemStatementCmd() *cobra.Command {
 			}
 		},
 	})
-}
-
-// parseDay reads a flag that is a day in Lagos, whose beginning it returns; the zero time when the
-// flag is empty.
-func parseDay(flag, s string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	at, err := clock.ParseDay(s)
-	if err != nil {
-		err = fmt.Errorf("--%s must be a day, such as 2026-10-31, not %q", flag, s)
-	}
-	return at, err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -55,7 +54,7 @@ func (t *tool) newPolicyShowCmd() *cobra.Command {
 
 func (t *tool) newPolicySetCmd() *cobra.Command {
 	var approvals, wait int
-	var above, day string
+	var above, day limitFlag
 	return t.tenantChange(command{
 		use: "set <id or e-mail>", short: "Set which payouts of a tenant its members must approve",
 		long: `Sets which payouts of a tenant its members (owner and finance) must approve: those above an amount, and those that bring the day's total
@@ -65,8 +64,8 @@ applies to payouts accepted from then on; those that already wait for approval a
 			`  ajo tenant policy set ops@shop.example --approvals 0 --reason "ticket 4712: the owner's letter"`,
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().IntVar(&approvals, "approvals", -1, "how many members, 1 to 10; 0: no payout needs approval")
-			cmd.Flags().StringVar(&above, "above", "", "of one payout")
-			cmd.Flags().StringVar(&day, "day-above", "", "of all payouts of a day in Lagos")
+			addFlag(cmd, &above, "above", "of one payout")
+			addFlag(cmd, &day, "day-above", "of all payouts of a day in Lagos")
 			cmd.Flags().IntVar(&wait, "wait-hours", -1, "a payout above --above may go only to a beneficiary that was saved at least this many hours ago; 0: to any account")
 		},
 	}, func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {
@@ -83,10 +82,8 @@ applies to payouts accepted from then on; those that already wait for approval a
 		if wait >= 0 {
 			p.WaitHours = wait
 		}
-		var errs [2]error
-		p.Threshold, errs[0] = parseLimit("above", above, p.Threshold)
-		p.DayThreshold, errs[1] = parseLimit("day-above", day, p.DayThreshold)
-		if err := cmp.Or(errs[0], errs[1], p.Check()); err != nil {
+		p.Threshold, p.DayThreshold = above.or(p.Threshold), day.or(p.DayThreshold)
+		if err := p.Check(); err != nil {
 			return plan{}, err
 		}
 		text := "no payout needs approval"

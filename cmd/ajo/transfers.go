@@ -246,7 +246,7 @@ var errPaidOrNot = errors.New("pass either --paid or --not-paid: what the bank h
 
 func (t *tool) newResolveCmd() *cobra.Command {
 	var paid, notPaid bool
-	var amount string
+	var amount sumFlag
 	return t.transferChange(command{
 		use: "resolve <merchantTxRef>", short: "Book the outcome of a transfer, as the bank has told you",
 		long: `For a transfer whose outcome the bank's answers leave open, or whose outcome the bank's record contradicts. Ask the bank first.
@@ -264,7 +264,7 @@ _CLIENT_ID and _CLIENT_SECRET are set.`,
 		flags: func(cmd *cobra.Command) {
 			cmd.Flags().BoolVar(&paid, "paid", false, "the bank has paid it")
 			cmd.Flags().BoolVar(&notPaid, "not-paid", false, "the bank has not paid it, or the money is back")
-			cmd.Flags().StringVar(&amount, "amount", "", "with --paid: the amount that left, if it differs from the transfer's")
+			addFlag(cmd, &amount, "amount", "with --paid: the amount that left, if it differs from the transfer's")
 		},
 	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
 		if paid == notPaid {
@@ -274,12 +274,11 @@ _CLIENT_ID and _CLIENT_SECRET are set.`,
 		if paid {
 			as = "paid"
 		}
-		if amount != "" {
-			sum, err := money.Parse(amount)
-			if err != nil || !paid {
+		if amount.sum != nil {
+			if !paid {
 				return plan{}, transfer.ErrPaidSum
 			}
-			to.Amount, as = &sum, "paid with NGN "+sum.String()
+			to.Amount, as = amount.sum, "paid with NGN "+amount.String()
 		}
 		sum := d.Amount.String()
 		if d.Status == transfer.Success { // what left comes back
@@ -301,7 +300,8 @@ _CLIENT_ID and _CLIENT_SECRET are set.`,
 }
 
 func (t *tool) newChargesCmd() *cobra.Command {
-	var fee, vat, duty string
+	var fee sumFlag
+	vat, duty := sumFlag{new(money.Zero)}, sumFlag{new(money.Zero)}
 	return t.transferChange(command{
 		use: "charges <merchantTxRef>", short: "Book the bank's charges for a payout whose record does not name them",
 		long: `For a payout that "ajo reconcile" calls payout_fee_unknown, when the bank has told you what it charged. The amounts are booked as if its
@@ -309,20 +309,13 @@ record named them, and a record that names them later corrects them. Where AJO_P
 set, the bank is asked first; what its record names cannot be overridden.`,
 		example: `  ajo transfers charges AJO0198c0de000070008000000000000001 --fee 20.00 --vat 1.50 --reason "ticket 4711: the bank's letter of 3 March"`,
 		flags: func(cmd *cobra.Command) {
-			cmd.Flags().StringVar(&fee, "fee", "", "the bank's fee in naira; 0 where it took none")
-			cmd.Flags().StringVar(&vat, "vat", "0", "the VAT on it")
-			cmd.Flags().StringVar(&duty, "stamp-duty", "0", "the stamp duty")
+			addFlag(cmd, &fee, "fee", "the bank's fee; 0 where it took none (required)")
+			addFlag(cmd, &vat, "vat", "the VAT on it")
+			addFlag(cmd, &duty, "stamp-duty", "the stamp duty")
 			must(cmd.MarkFlagRequired("fee"))
 		},
 	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
-		var c transfer.Charges
-		var errs [3]error
-		c.Fee, errs[0] = parseSum("fee", fee)
-		c.VAT, errs[1] = parseSum("vat", vat)
-		c.StampDuty, errs[2] = parseSum("stamp-duty", duty)
-		if err := cmp.Or(errs[:]...); err != nil {
-			return plan{}, err
-		}
+		c := transfer.Charges{Fee: *fee.sum, VAT: *vat.sum, StampDuty: *duty.sum}
 		return plan{
 			will: fmt.Sprintf("Book what the bank took for transfer %s, NGN %s, %s, of account %q of tenant %q: fee NGN %s, VAT NGN %s, stamp duty NGN %s.",
 				d.MerchantTxRef, d.Amount, d.Status, d.AccountRef, d.TenantName, c.Fee, c.VAT, c.StampDuty),

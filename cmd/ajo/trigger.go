@@ -24,7 +24,7 @@ const defaultAPI = "http://127.0.0.1:8080"
 type trigger struct {
 	bank, api, key    string
 	account, nuban    string
-	amount            string
+	amount            sumFlag
 	sender, narration string
 }
 
@@ -34,7 +34,7 @@ func newTriggerCmd(env *environment) *cobra.Command {
 }
 
 func newTriggerPaymentCmd(env *environment) *cobra.Command {
-	var t trigger
+	t := trigger{amount: sumFlag{new(money.Must("5000.00"))}}
 	cmd := &cobra.Command{
 		Use:   "payment",
 		Short: "Pay: send money to a virtual account at the fake bank",
@@ -58,7 +58,7 @@ only account; if there are several, name one: they may belong to other tenants.`
 	f := cmd.Flags()
 	f.StringVar(&t.account, "account", "", "your reference of the account (its externalRef)")
 	f.StringVar(&t.nuban, "nuban", "", "instead of --account: its number, 10 digits")
-	f.StringVar(&t.amount, "amount", "5000.00", "naira, with at most two decimals")
+	addFlag(cmd, &t.amount, "amount", "above zero, with at most two decimals")
 	f.StringVar(&t.sender, "sender", "Bola Ade", "who pays")
 	f.StringVar(&t.narration, "narration", "", "the payer's words")
 	f.StringVar(&t.bank, "bank", "http://127.0.0.1:8090", "where the fake bank is")
@@ -69,16 +69,15 @@ only account; if there are several, name one: they may belong to other tenants.`
 
 // pay finds the account, pays, and prints the result of the bank's event.
 func (t trigger) pay(ctx context.Context, out io.Writer) error {
-	amount, err := money.Parse(t.amount)
-	if err != nil || !amount.IsPositive() {
-		return fmt.Errorf("--amount must be a sum of naira above zero, such as 1250.50, not %q", t.amount)
+	if !t.amount.sum.IsPositive() {
+		return refuse("amount", "above zero, such as 1250.50", t.amount.String())
 	}
 	bank := fakebank.Remote{URL: t.bank}
 	to, err := t.payee(ctx, bank)
 	if err != nil {
 		return err
 	}
-	tx, event, err := bank.Pay(ctx, fakebank.Payment{NUBAN: to.number, Amount: amount, SenderName: t.sender, Narration: t.narration})
+	tx, event, err := bank.Pay(ctx, fakebank.Payment{NUBAN: to.number, Amount: *t.amount.sum, SenderName: t.sender, Narration: t.narration})
 	if err != nil {
 		return err
 	}

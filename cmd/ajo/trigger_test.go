@@ -110,12 +110,12 @@ func TestTriggerPaymentRefuses(t *testing.T) {
 	b := newAtBank(t)
 	before := len(b.bank.Transactions())
 	for want, args := range map[string][]string{
-		`such as 1250.50, not "0"`:                    {"--amount", "0"},
-		`such as 1250.50, not "1.001"`:                {"--amount", "1.001"},
-		`a sum of naira above zero, such as 1250.50`:  {"--amount", "-5"},
-		"the fake bank: no such virtual account":      {"--nuban", "0000000000"},
-		"--account needs your API key in AJO_API_KEY": {"--account", "customer-1"},
-		"[account nuban]":                             {"--account", "customer-1", "--nuban", "0000000000"},
+		`above zero, such as 1250.50, not "0.00"`:      {"--amount", "0"},
+		`a sum of naira, such as 1250.50, not "1.001"`: {"--amount", "1.001"},
+		`a sum of naira, such as 1250.50, not "-5"`:    {"--amount", "-5"},
+		"the fake bank: no such virtual account":       {"--nuban", "0000000000"},
+		"--account needs your API key in AJO_API_KEY":  {"--account", "customer-1"},
+		"[account nuban]": {"--account", "customer-1", "--nuban", "0000000000"},
 	} {
 		_, err := b.trigger(args...)
 		require.ErrorContains(t, err, want)

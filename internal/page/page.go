@@ -65,19 +65,24 @@ func NewTotal(n int, all bool) *Total {
 	return &Total{Count: min(n, CountLimit), Exact: all && n <= CountLimit}
 }
 
-// Parse reads the query parameters limit and after; an empty limit is def. A bad limit is
-// [ErrLimit].
+// New asks for a page of limit rows after a cursor. A bad limit is [ErrLimit].
+func New(limit int, after string) (Request, error) {
+	if limit < 1 || limit > Max {
+		return Request{}, ErrLimit
+	}
+	return Request{Limit: limit, After: after}, nil
+}
+
+// Parse is [New] of the query parameters limit and after; an empty limit is def.
 func Parse(limit, after string, def int) (Request, error) {
-	r := Request{Limit: def, After: after}
 	if limit == "" {
-		return r, nil
+		return New(def, after)
 	}
 	n, err := strconv.Atoi(limit)
-	if err != nil || n < 1 || n > Max {
-		return r, ErrLimit
+	if err != nil {
+		return Request{}, ErrLimit
 	}
-	r.Limit = n
-	return r, nil
+	return New(n, after)
 }
 
 // Cut makes a page of rows, which were read with a limit of r.Limit + 1: the surplus row only says
