@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -58,7 +57,7 @@ func (o *BookOrder) check() (amount money.Amount, err error) {
 		return amount, err
 	case o.ToAccountRef == "":
 		return amount, ErrBookTo
-	case utf8.RuneCountInString(o.Narration) > maxNarration || hasControl(o.Narration):
+	case !errs.Plain(o.Narration, maxNarration):
 		return amount, ErrBookNarration
 	}
 	return amount, nil

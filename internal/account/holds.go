@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -60,7 +59,7 @@ func (n *NewHold) check(now time.Time) (money.Amount, error) {
 		return amount, err
 	case strings.TrimSpace(n.Reason) == "":
 		return amount, errReasonNeeded
-	case utf8.RuneCountInString(n.Reason) > maxHoldReason || hasControl(n.Reason):
+	case !errs.Plain(n.Reason, maxHoldReason):
 		return amount, errReason
 	case n.Until != nil && !n.Until.After(now):
 		return amount, errUntil

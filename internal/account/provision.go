@@ -66,7 +66,7 @@ func (s *Service) validate(in *NewAccount, now time.Time) error {
 		return errs.New(errs.Invalid, "externalRef is required")
 	case utf8.RuneCountInString(in.ExternalRef) > maxRef:
 		return errs.New(errs.Invalid, "externalRef must be at most 255 characters")
-	case hasControl(in.ExternalRef) || strings.Contains(in.ExternalRef, "/"):
+	case strings.ContainsFunc(in.ExternalRef, unicode.IsControl) || strings.Contains(in.ExternalRef, "/"):
 		return errs.New(errs.Invalid, "externalRef must not contain a slash or control characters")
 	case in.ExternalRef == "." || in.ExternalRef == "..": // clients remove such segments from a path
 		return errs.New(errs.Invalid, "externalRef must not be . or ..: it cannot be used in a URL")
@@ -110,8 +110,6 @@ func (s *Service) validate(in *NewAccount, now time.Time) error {
 func (s *Service) checkCallback(url string) error {
 	return safehttp.CheckURL("callbackUrl", url, s.Callbacks)
 }
-
-func hasControl(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
 
 // Provisioned is the result of a request for an account: the answer, and the account (zero when the
 // answer is a kept one).

@@ -101,8 +101,7 @@ func (b By) Check() error {
 		return ErrActor
 	case b.own && b.Reason == "":
 		return nil
-	case strings.TrimSpace(b.Reason) == "" || utf8.RuneCountInString(b.Reason) > maxReason,
-		!utf8.ValidString(b.Reason), strings.ContainsFunc(b.Reason, unicode.IsControl):
+	case strings.TrimSpace(b.Reason) == "" || !errs.Plain(b.Reason, maxReason):
 		return ErrReason
 	}
 	return nil

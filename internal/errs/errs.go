@@ -6,7 +6,12 @@
 // unexpected: the edge answers 500 with a fixed text and logs it.
 package errs
 
-import "errors"
+import (
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // Kind says what sort of refusal an [Error] is. It is independent of HTTP; api/errors.go
 // holds the one map from Kind to status.
@@ -56,4 +61,10 @@ func KindOf(err error) Kind {
 		return e.Kind
 	}
 	return Internal
+}
+
+// Plain reports whether a text that somebody sent has at most so many characters, and no control
+// character, such as a NUL, which the database cannot store.
+func Plain(text string, most int) bool {
+	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= most && !strings.ContainsFunc(text, unicode.IsControl)
 }

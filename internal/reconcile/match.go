@@ -7,11 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"ajo/internal/errs"
 	"ajo/internal/failpoint"
 	"ajo/internal/money"
 	"ajo/internal/payment"
@@ -86,7 +84,7 @@ func (r *comparison) matchPage(ctx context.Context, s *slice, page provider.Page
 
 // isID reports whether a record may be stored under the text.
 func isID(id string) bool {
-	return id != "" && utf8.RuneCountInString(id) <= payment.MaxID && !strings.ContainsFunc(id, unicode.IsControl)
+	return id != "" && errs.Plain(id, payment.MaxID)
 }
 
 // nameUnreadable flags an unusable record of a slice's list. If it has an id, the bank is asked for

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -69,7 +67,7 @@ func (s *Service) BusinessKYC(ctx context.Context, id uuid.UUID, businessType, c
 		return BusinessKYC{}, errBusinessTypeMissing
 	case !slices.Contains(businessTypes, businessType):
 		return BusinessKYC{}, errBusinessType
-	case utf8.RuneCountInString(cacNumber) > maxCAC, strings.ContainsFunc(cacNumber, unicode.IsControl):
+	case !errs.Plain(cacNumber, maxCAC):
 		return BusinessKYC{}, errCACNumber
 	}
 	out := BusinessKYC{BusinessType: businessType}

@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -134,7 +132,7 @@ type NewKey struct {
 
 func (n NewKey) read(now time.Time) (KeyRecord, error) {
 	k := KeyRecord{Name: strings.TrimSpace(n.Name), ExpiresAt: n.ExpiresAt, Networks: []netip.Prefix{}}
-	if l := utf8.RuneCountInString(k.Name); l == 0 || l > maxKeyName || strings.ContainsFunc(k.Name, unicode.IsControl) {
+	if k.Name == "" || !errs.Plain(k.Name, maxKeyName) {
 		return k, errKeyName
 	}
 	if k.ExpiresAt != nil && !k.ExpiresAt.After(now) {

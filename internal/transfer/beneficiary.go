@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -58,7 +56,7 @@ type NewBeneficiary struct {
 // checkLabel checks a label, without the spaces around it.
 func checkLabel(label string) (string, error) {
 	label = strings.TrimSpace(label)
-	if utf8.RuneCountInString(label) > maxLabel || strings.ContainsFunc(label, unicode.IsControl) {
+	if !errs.Plain(label, maxLabel) {
 		return "", ErrLabel
 	}
 	return label, nil

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
 	"ajo/internal/account"
 	"ajo/internal/audit"
+	"ajo/internal/errs"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
@@ -95,7 +95,7 @@ func (o *Order) check() (money.Amount, error) {
 	case !accountForm.MatchString(o.AccountNumber):
 		return amount, ErrAccountNumber
 	}
-	if utf8.RuneCountInString(o.Narration) > maxNarration || strings.ContainsFunc(o.Narration, unicode.IsControl) {
+	if !errs.Plain(o.Narration, maxNarration) {
 		return amount, ErrNarration
 	}
 	return amount, nil
