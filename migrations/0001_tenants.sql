@@ -29,22 +29,16 @@ BEGIN
 END $$;
 
 -- The transition tables are in Go (internal/fsm) and, as a guard, here: the trigger's arguments are
--- the allowed moves of the status column, as 'from>to'. A test tries each pair of states on both.
-CREATE FUNCTION check_status_move() RETURNS trigger LANGUAGE plpgsql AS $$
+-- the column and its allowed moves, as 'from>to'. A test tries each pair of states on both.
+CREATE FUNCTION check_move() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    was     text := to_jsonb(OLD) ->> TG_ARGV[0];
+    becomes text := to_jsonb(NEW) ->> TG_ARGV[0];
 BEGIN
-    IF NOT (OLD.status || '>' || NEW.status) = ANY (TG_ARGV) THEN
-        RAISE EXCEPTION '%: status may not move from % to %', TG_TABLE_NAME, OLD.status, NEW.status USING ERRCODE = 'check_violation';
+    IF (was || '>' || becomes) = ANY (TG_ARGV) THEN
+        RETURN NEW;
     END IF;
-    RETURN NEW;
-END $$;
-
--- The same for a kyc_status column.
-CREATE FUNCTION check_kyc_move() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF NOT (OLD.kyc_status || '>' || NEW.kyc_status) = ANY (TG_ARGV) THEN
-        RAISE EXCEPTION '%: kyc_status may not move from % to %', TG_TABLE_NAME, OLD.kyc_status, NEW.kyc_status USING ERRCODE = 'check_violation';
-    END IF;
-    RETURN NEW;
+    RAISE EXCEPTION '%: % may not move from % to %', TG_TABLE_NAME, TG_ARGV[0], was, becomes USING ERRCODE = 'check_violation';
 END $$;
 -- +goose StatementEnd
 
@@ -99,7 +93,7 @@ COMMENT ON COLUMN tenants.approval_hook IS 'URL of the tenant''s own system, whi
 COMMENT ON COLUMN tenants.beneficiary_wait IS 'for so many hours a beneficiary must have been saved before a payout above approve_above goes to it, and none goes to other accounts; 0: no wait';
 COMMENT ON COLUMN tenants.listening_until IS 'until then all events are also written to listen_events; NULL: never listened';
 CREATE TRIGGER tenants_kyc BEFORE UPDATE ON tenants FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
-    EXECUTE FUNCTION check_kyc_move('unverified>verified');
+    EXECUTE FUNCTION check_move('kyc_status', 'unverified>verified');
 
 CREATE TABLE members (
     id                uuid PRIMARY KEY,

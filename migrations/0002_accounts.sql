@@ -32,7 +32,7 @@ COMMENT ON COLUMN customers.nin IS 'national identification number, sealed';
 COMMENT ON COLUMN customers.nin_hash IS 'keyed hash of the NIN submitted last (hash_keys)';
 COMMENT ON COLUMN customers.nin_shared IS 'an operator approved the customer although its NIN had approved another one';
 CREATE TRIGGER customers_kyc BEFORE UPDATE ON customers FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
-    EXECUTE FUNCTION check_kyc_move('none>approved', 'rejected>approved', 'none>pending_review', 'rejected>pending_review',
+    EXECUTE FUNCTION check_move('kyc_status', 'none>approved', 'rejected>approved', 'none>pending_review', 'rejected>pending_review',
         'none>rejected', 'pending_review>approved', 'pending_review>rejected', 'approved>none');
 
 CREATE TABLE hash_keys (
@@ -105,7 +105,7 @@ COMMENT ON COLUMN accounts.precedence IS
     'of the accounts of one reference, that with the highest is named by it, and of several such the newest: an active dedicated one, an active one-time one, an expired one';
 COMMENT ON COLUMN accounts.leased_until IS 'until then one request has the row while it is provisioned';
 CREATE TRIGGER accounts_status BEFORE UPDATE ON accounts FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
-    EXECUTE FUNCTION check_status_move('provisioning>active', 'active>expired');
+    EXECUTE FUNCTION check_move('status', 'provisioning>active', 'active>expired');
 
 CREATE TABLE account_history (
     id          uuid PRIMARY KEY,

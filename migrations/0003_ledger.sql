@@ -436,7 +436,7 @@ CREATE TRIGGER ledger_balances_owned AFTER INSERT OR UPDATE OF account_id, tenan
 CREATE TRIGGER accounts_with_balance AFTER DELETE ON accounts FOR EACH ROW EXECUTE FUNCTION account_has_balance();
 CREATE TRIGGER system_accounts_fixed BEFORE INSERT OR UPDATE OR DELETE ON system_accounts FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER holds_status AFTER UPDATE ON holds FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
-    EXECUTE FUNCTION check_status_move('open>released', 'open>expired');
+    EXECUTE FUNCTION check_move('status', 'open>released', 'open>expired');
 CREATE TRIGGER holds_fixed AFTER UPDATE ON holds FOR EACH ROW
     WHEN ((OLD.id, OLD.tenant_id, OLD.account_id, OLD.amount, OLD.reason, OLD.source, OLD.entry_id, OLD.created_at, OLD.until)
         IS DISTINCT FROM (NEW.id, NEW.tenant_id, NEW.account_id, NEW.amount, NEW.reason, NEW.source, NEW.entry_id, NEW.created_at, NEW.until)) EXECUTE FUNCTION refuse_change();

@@ -158,7 +158,7 @@ CREATE TRIGGER inbound_events_replaces BEFORE INSERT ON inbound_events FOR EACH 
 -- After the update, and without a call for the everyday move: see the ledger's guards.
 CREATE TRIGGER inbound_events_status AFTER UPDATE ON inbound_events FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status AND NOT (OLD.status = 'received' AND NEW.status = 'processed'))
-    EXECUTE FUNCTION check_status_move('received>processed', 'received>failed', 'failed>processed');
+    EXECUTE FUNCTION check_move('status', 'received>processed', 'received>failed', 'failed>processed');
 CREATE TRIGGER inbound_events_kept BEFORE DELETE ON inbound_events FOR EACH ROW WHEN (OLD.authentic) EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE confirm_lists (
@@ -207,7 +207,7 @@ COMMENT ON COLUMN recalls.opened_before IS 'when it was opened the other times, 
 COMMENT ON COLUMN recalls.kept_before IS 'the closed_at of each time that it ended as kept and was opened again';
 COMMENT ON COLUMN recalls.opened_count IS 'a report that the bank''s record has contradicted does not open the recall again at once';
 CREATE TRIGGER recalls_status AFTER UPDATE ON recalls FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
-    EXECUTE FUNCTION check_status_move('open>reversed', 'open>watched', 'open>kept', 'watched>reversed', 'watched>kept', 'watched>open', 'kept>open');
+    EXECUTE FUNCTION check_move('status', 'open>reversed', 'open>watched', 'open>kept', 'watched>reversed', 'watched>kept', 'watched>open', 'kept>open');
 CREATE TRIGGER recalls_kept BEFORE DELETE ON recalls FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- CACHE: whoever schedules many rows takes many numbers. The index on due_at is the sweep's and the

@@ -84,7 +84,7 @@ COMMENT ON COLUMN deliveries.created_at IS 'of payment.received: when the paymen
 -- After the update, and without a call for the everyday move: see the ledger's guards.
 CREATE TRIGGER deliveries_status AFTER UPDATE ON deliveries FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status AND NOT (OLD.status = 'pending' AND NEW.status = 'delivered'))
-    EXECUTE FUNCTION check_status_move('pending>delivered', 'pending>dead_letter', 'dead_letter>pending');
+    EXECUTE FUNCTION check_move('status', 'pending>delivered', 'pending>dead_letter', 'dead_letter>pending');
 CREATE TRIGGER deliveries_kept BEFORE DELETE ON deliveries FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 CREATE TABLE delivery_attempts (

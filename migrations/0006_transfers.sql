@@ -191,7 +191,7 @@ CREATE TRIGGER transfers_approved AFTER UPDATE ON transfers FOR EACH ROW
 CREATE TRIGGER transfers_status AFTER UPDATE ON transfers FOR EACH ROW
     WHEN (OLD.status IS DISTINCT FROM NEW.status AND NOT (OLD.status = 'pending' AND NEW.status = 'processing')
         AND NOT (OLD.status = 'processing' AND NEW.status = 'success'))
-    EXECUTE FUNCTION check_status_move('pending>processing', 'pending>failed', 'processing>success', 'processing>failed',
+    EXECUTE FUNCTION check_move('status', 'pending>processing', 'pending>failed', 'processing>success', 'processing>failed',
         'processing>refunded', 'success>refunded', 'failed>success', 'refunded>success');
 -- What the bank has is neither submitted again nor given back because the bank does not find it.
 -- What is adopted counts a submission that was made before.

@@ -119,7 +119,7 @@ COMMENT ON COLUMN archives.attempt IS 'whose objects these are; NULL: a row of t
 COMMENT ON COLUMN archives.leased_until IS 'until then one process works on it';
 COMMENT ON COLUMN archives.manifest IS 'what the object in the store must contain, as its manifest says there';
 CREATE TRIGGER archives_status AFTER UPDATE ON archives FOR EACH ROW WHEN (OLD.status IS DISTINCT FROM NEW.status)
-    EXECUTE FUNCTION check_status_move('exporting>exported', 'exported>exporting', 'exported>archived', 'archived>restored', 'restored>exporting');
+    EXECUTE FUNCTION check_move('status', 'exporting>exported', 'exported>exporting', 'exported>archived', 'archived>restored', 'restored>exporting');
 CREATE TRIGGER archives_kept BEFORE DELETE ON archives FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- +goose StatementBegin
