@@ -112,7 +112,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 			return nil, fmt.Errorf("AJO_PROVIDER_ACCOUNT_ID, AJO_PROVIDER_URL: %w", err)
 		}
 	}
-	if c.redis, err = redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{Timeout: 2 * time.Second}); err != nil {
+	if c.redis, err = redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{}); err != nil {
 		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
 	}
 	c.closers = append(c.closers, func() { _ = c.redis.Close() })

@@ -112,7 +112,7 @@ func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	}
 	t.closers = append(t.closers, keepClockSynced(t.Pool, &t.clock, s.Log)) // the console's tools stay open
 	if !cfg.RedisURL.IsZero() {
-		r, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{Timeout: 2 * time.Second})
+		r, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{})
 		if err != nil {
 			return fmt.Errorf("AJO_REDIS_URL: %w", err)
 		}
