@@ -8,6 +8,7 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/page"
+	"ajo/internal/statement"
 )
 
 // auditFilter reads the query's filter of the audit log.
@@ -34,6 +35,10 @@ func (e *edge) auditCSV(c *fiber.Ctx) error {
 		return err
 	}
 	return e.sendFile(c, "text/csv; charset=utf-8", "csv", func(ctx context.Context, b *bytes.Buffer) (string, error) {
-		return "audit", audit.OwnCSV(ctx, e.Tenants.Pool, b, caller(c).ID, f)
+		lines, err := audit.OwnAll(ctx, e.Tenants.Pool, caller(c).ID, f)
+		if err != nil {
+			return "", err
+		}
+		return "audit", statement.AuditCSV(b, lines)
 	})
 }

@@ -2,10 +2,8 @@ package audit
 
 import (
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/netip"
 	"strings"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"ajo/internal/clock"
 	"ajo/internal/errs"
 	"ajo/internal/page"
 	"ajo/internal/pg"
@@ -86,36 +83,16 @@ func Own(ctx context.Context, q pg.Querier, tenant uuid.UUID, f OwnFilter, r pag
 	return list.Filtered(ctx, q, r, `audit_log WHERE tenant_id = @tenant`, ownSQL, f.args(tenant))
 }
 
-// OwnCSV writes all that Own lists as RFC 4180 has it, in UTF-8 with a byte order mark; times are
-// Lagos'. [ErrLong] for more than [maxLines].
-func OwnCSV(ctx context.Context, q pg.Querier, w io.Writer, tenant uuid.UUID, f OwnFilter) error {
+// OwnAll returns all that Own lists. [ErrLong] for more than [maxLines].
+func OwnAll(ctx context.Context, q pg.Querier, tenant uuid.UUID, f OwnFilter) ([]Line, error) {
 	if err := f.check(); err != nil {
-		return err
+		return nil, err
 	}
 	args := f.args(tenant)
 	args["before"], args["floor"], args["limit"] = uuid.Max, uuid.Nil, maxLines+1
 	lines, err := pg.Collect(ctx, q, pgx.RowToStructByPos[Line], ownSQL, args)
-	switch {
-	case err != nil:
-		return err
-	case len(lines) > maxLines:
-		return ErrLong
+	if err == nil && len(lines) > maxLines {
+		err = ErrLong
 	}
-	if _, err := io.WriteString(w, "\uFEFF"); err != nil {
-		return err
-	}
-	out := csv.NewWriter(w)
-	out.UseCRLF = true
-	_ = out.Write([]string{"time", "actor", "action", "target", "address", "before", "after", "id"})
-	for _, l := range lines {
-		address := ""
-		if l.Address != nil {
-			address = l.Address.String()
-		}
-		// Each text begins with a letter, a digit, a quote or a bracket: no spreadsheet takes one
-		// for a formula.
-		_ = out.Write([]string{l.At.In(clock.Lagos).Format(time.RFC3339), l.Actor, l.Action, l.Target, address, string(l.Before), string(l.After), l.ID.String()})
-	}
-	out.Flush()
-	return out.Error()
+	return lines, err
 }

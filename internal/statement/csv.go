@@ -1,5 +1,5 @@
-// Package statement writes an account's statement as a file for people: CSV for their spreadsheet,
-// PDF for their records.
+// Package statement writes files for people, of an account's statement above all: CSV for their
+// spreadsheet, PDF for their records.
 //
 // What always holds: amounts stand as the ledger has them; times are Lagos' (UTC+1); and a text
 // that somebody else wrote is nothing but a text, in the spreadsheet that opens the file too.
@@ -11,10 +11,9 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"ajo/internal/clock"
+	"ajo/internal/audit"
 	"ajo/ledger"
 )
 
@@ -64,6 +63,24 @@ func AllCSV(w io.Writer, sheets []Sheet) error {
 	return out.Error()
 }
 
+// AuditCSV writes lines of a tenant's audit log, in the form of [CSV]. Each text begins with a
+// letter, a digit, a quote or a bracket: no spreadsheet takes one for a formula.
+func AuditCSV(w io.Writer, lines []audit.Line) error {
+	out, err := beginCSV(w, []string{"time", "actor", "action", "target", "address", "before", "after", "id"})
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		address := ""
+		if l.Address != nil {
+			address = l.Address.String()
+		}
+		_ = out.Write([]string{inLagos(l.At), l.Actor, l.Action, l.Target, address, string(l.Before), string(l.After), l.ID.String()})
+	}
+	out.Flush()
+	return out.Error()
+}
+
 // beginCSV writes a file's first line, of names.
 func beginCSV(w io.Writer, names []string) (*csv.Writer, error) {
 	if _, err := io.WriteString(w, bom); err != nil {
@@ -85,7 +102,7 @@ func cells(l ledger.Line) []string {
 		reversal = e.ReversalOf.String()
 	}
 	return []string{
-		e.CreatedAt.In(clock.Lagos).Format(time.RFC3339), string(e.Direction), e.Amount.String(), e.Fee.String(), e.Currency, string(e.Status),
+		inLagos(e.CreatedAt), string(e.Direction), e.Amount.String(), e.Fee.String(), e.Currency, string(e.Status),
 		harmless(e.Narration), harmless(e.ProviderTxnRef), transfer, l.RunningBalance.String(), e.ID.String(), e.TransactionGroupID.String(), reversal,
 		harmless(e.SenderName), harmless(e.SenderBank), harmless(e.SenderAccount), harmless(e.SenderBankCode), harmless(e.SessionID), string(e.Kind),
 	}
