@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/google/uuid"
 
 	"ajo/internal/customer"
 	"ajo/internal/page"
@@ -77,13 +76,13 @@ func (e *edge) submitKYC(c *fiber.Ctx) error {
 }
 
 // approveKYC is POST /auth/customers/:id/kyc/approve.
-func (e *edge) approveKYC(c *fiber.Ctx) error { return e.decideKYC(c, e.Customers.Approve) }
+func (e *edge) approveKYC(c *fiber.Ctx) error { return e.decideKYC(c, customer.KYCApprove) }
 
 // rejectKYC is POST /auth/customers/:id/kyc/reject.
-func (e *edge) rejectKYC(c *fiber.Ctx) error { return e.decideKYC(c, e.Customers.Reject) }
+func (e *edge) rejectKYC(c *fiber.Ctx) error { return e.decideKYC(c, customer.KYCReject) }
 
-func (e *edge) decideKYC(c *fiber.Ctx, decide func(context.Context, customer.Reviewer, uuid.UUID) (customer.Customer, error)) error {
+func (e *edge) decideKYC(c *fiber.Ctx, event customer.KYCEvent) error {
 	t := caller(c)
-	out, err := decide(c.UserContext(), customer.Reviewer{TenantID: t.ID, Operator: t.Operator, By: e.acting(c)}, pathID(c))
+	out, err := e.Customers.Decide(c.UserContext(), customer.Reviewer{TenantID: t.ID, Operator: t.Operator, By: e.acting(c)}, pathID(c), event)
 	return answer(c, out, err)
 }

@@ -125,7 +125,7 @@ func TestAnApprovalOfASharedNINIsMarked(t *testing.T) {
 		return id
 	}
 	approve := func(id uuid.UUID) (shared bool) {
-		_, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+		_, err := b.Decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id, KYCApprove)
 		require.NoError(t, err)
 		return testenv.Value[bool](b.Env, `SELECT nin_shared FROM customers WHERE id = $1`, id)
 	}
@@ -155,7 +155,7 @@ func TestANINIsLookedUpBesideManyCustomers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.Show(b.ctx, id)
 	require.NoError(t, err)
-	_, err = b.Approve(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+	_, err = b.Decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id, KYCApprove)
 	require.NoError(t, err)
 	looked := 0
 	for _, s := range asked() {
@@ -201,7 +201,7 @@ func TestOneNINApprovedByTwoAtOnce(t *testing.T) {
 	b := setup(t, func(o *Options) { o.Identity = nil }) // each submission waits for a person
 	for name, approve := range map[string]func(uuid.UUID) error{
 		"a session": func(id uuid.UUID) error {
-			_, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+			_, err := b.Decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id, KYCApprove)
 			return err
 		},
 		"an operator": func(id uuid.UUID) error {
@@ -240,7 +240,7 @@ func TestOperatorsDecideForAnyTenant(t *testing.T) {
 	require.Len(t, list, 1)
 	require.Equal(t, id, list[0].ID)
 
-	c, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, Operator: true, By: bySession}, id)
+	c, err := b.Decide(b.ctx, Reviewer{TenantID: b.tenant, Operator: true, By: bySession}, id, KYCApprove)
 	require.NoError(t, err)
 	require.Equal(t, KYCApproved, c.KYCStatus)
 	require.Equal(t, "operator-"+bySession.Actor, testenv.Value[string](b.Env, `SELECT actor FROM audit_log WHERE action = 'kyc.approve'`))

@@ -224,31 +224,31 @@ func TestDecisions(t *testing.T) {
 	b.Exec(`UPDATE customers SET name = 'Ada Obi' WHERE id = $1`, id)
 	_, err := b.submit(id, nin)
 	require.NoError(t, err)
-	_, err = b.Approve(b.ctx, Reviewer{TenantID: b.Tenant(), By: bySession}, id)
+	_, err = b.Decide(b.ctx, Reviewer{TenantID: b.Tenant(), By: bySession}, id, KYCApprove)
 	require.ErrorIs(t, err, ErrNotFound, "another tenant's")
-	_, err = b.Approve(b.ctx, by, uuid.New())
+	_, err = b.Decide(b.ctx, by, uuid.New(), KYCApprove)
 	require.ErrorIs(t, err, ErrNotFound)
 
 	b.Clock.Advance(time.Hour)
-	c, err := b.Reject(b.ctx, by, id)
+	c, err := b.Decide(b.ctx, by, id, KYCReject)
 	require.NoError(t, err)
 	require.Equal(t, KYCRejected, c.KYCStatus)
 	require.Equal(t, 1, c.KYCTier)
 	require.Equal(t, b.Clock.Now(), c.UpdatedAt)
 	require.Equal(t, c, b.get(id))
-	_, err = b.Approve(b.ctx, by, id)
+	_, err = b.Decide(b.ctx, by, id, KYCApprove)
 	require.ErrorIs(t, err, ErrNotPending)
 
 	_, err = b.submit(id, fakebank.OtherFormNIN)
 	require.NoError(t, err, "a rejected customer may submit again")
-	c, err = b.Approve(b.ctx, by, id)
+	c, err = b.Decide(b.ctx, by, id, KYCApprove)
 	require.NoError(t, err)
 	require.Equal(t, KYCApproved, c.KYCStatus)
 	require.Equal(t, 2, c.KYCTier)
 	require.Equal(t, "6780", *c.NINLast4)
 	require.Equal(t, c, b.get(id))
-	for _, decide := range []func(context.Context, Reviewer, uuid.UUID) (Customer, error){b.Approve, b.Reject} {
-		_, err = decide(b.ctx, by, id)
+	for _, event := range []KYCEvent{KYCApprove, KYCReject} {
+		_, err = b.Decide(b.ctx, by, id, event)
 		require.ErrorIs(t, err, ErrNotPending)
 	}
 	records, _, err := audit.List(b.ctx, b.Pool, audit.Filter{Target: "customer:" + id.String()}, page.Request{Limit: 10})
@@ -265,7 +265,7 @@ func TestDecisions(t *testing.T) {
 
 	tier3 := b.in(KYCPendingReview)
 	b.Exec(`UPDATE customers SET kyc_tier = 3 WHERE id = $1`, tier3)
-	c, err = b.Approve(b.ctx, by, tier3)
+	c, err = b.Decide(b.ctx, by, tier3, KYCApprove)
 	require.NoError(t, err)
 	require.Equal(t, 3, c.KYCTier, "an approval never lowers a tier")
 }
@@ -273,14 +273,14 @@ func TestDecisions(t *testing.T) {
 func TestDecisionsInProduction(t *testing.T) {
 	spec.Shows(t, "state.customer-kyc.operator")
 	b := setup(t, func(o *Options) { o.Production = true })
-	for _, decide := range []func(context.Context, Reviewer, uuid.UUID) (Customer, error){b.Approve, b.Reject} {
+	for _, event := range []KYCEvent{KYCApprove, KYCReject} {
 		id := b.in(KYCPendingReview)
 		for _, any := range []uuid.UUID{id, uuid.New()} {
-			_, err := decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, any)
+			_, err := b.Decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, any, event)
 			require.ErrorIs(t, err, errOperator)
 		}
 		require.Equal(t, KYCPendingReview, b.get(id).KYCStatus)
-		_, err := decide(b.ctx, Reviewer{TenantID: b.tenant, Operator: true, By: bySession}, id)
+		_, err := b.Decide(b.ctx, Reviewer{TenantID: b.tenant, Operator: true, By: bySession}, id, event)
 		require.NoError(t, err)
 	}
 }
@@ -293,9 +293,9 @@ func TestDecisionsAtOnce(t *testing.T) {
 		var mu sync.Mutex
 		var won []KYCStatus
 		for i := range 8 {
-			decide := []func(context.Context, Reviewer, uuid.UUID) (Customer, error){b.Approve, b.Reject}[i%2]
+			event := []KYCEvent{KYCApprove, KYCReject}[i%2]
 			wg.Go(func() {
-				c, err := decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+				c, err := b.Decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id, event)
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -332,11 +332,8 @@ func TestEveryStateAndEvent(t *testing.T) {
 				return ErrNotPending
 			}
 			return nil
-		case KYCApprove:
-			_, failed = b.Approve(b.ctx, by, id)
-			return failed
-		case KYCReject:
-			_, failed = b.Reject(b.ctx, by, id)
+		case KYCApprove, KYCReject:
+			_, failed = b.Decide(b.ctx, by, id, e)
 			return failed
 		}
 		result, err = map[KYCEvent]identity.Result{KYCMatch: identity.Match, KYCNoSuch: identity.NoSuch}[e], nil

@@ -16,20 +16,6 @@ type Reviewer struct {
 	By       audit.By
 }
 
-// Approve moves a submission that waits for review to approved, and the customer to tier 2. Session
-// only. [errOperator] in production for a session that is no operator's; [ErrNotFound] for an
-// unknown customer and, unless the session is an operator's, for another tenant's; [ErrNotPending].
-// (Specification, POST /auth/customers/:id/kyc/approve.)
-func (s *Service) Approve(ctx context.Context, by Reviewer, id uuid.UUID) (Customer, error) {
-	return s.decide(ctx, by, id, KYCApprove)
-}
-
-// Reject moves a submission that waits for review to rejected; the customer may submit again.
-// Callers and errors are those of [Service.Approve].
-func (s *Service) Reject(ctx context.Context, by Reviewer, id uuid.UUID) (Customer, error) {
-	return s.decide(ctx, by, id, KYCReject)
-}
-
 // decided is what the audit record keeps of a decision: the customer's row changes with the next
 // submission.
 type decided struct {
@@ -38,7 +24,12 @@ type decided struct {
 	KYCTier  int     `json:"kycTier"` // after the decision
 }
 
-func (s *Service) decide(ctx context.Context, by Reviewer, id uuid.UUID, event KYCEvent) (c Customer, err error) {
+// Decide moves a submission that waits for review: [KYCApprove] to approved, and the customer to
+// tier 2; [KYCReject] to rejected, and the customer may submit again. Session only. [errOperator]
+// in production for a session that is no operator's; [ErrNotFound] for an unknown customer and,
+// unless the session is an operator's, for another tenant's; [ErrNotPending]. (Specification, POST
+// /auth/customers/:id/kyc/approve and reject.)
+func (s *Service) Decide(ctx context.Context, by Reviewer, id uuid.UUID, event KYCEvent) (c Customer, err error) {
 	if s.Production && !by.Operator {
 		return c, errOperator
 	}

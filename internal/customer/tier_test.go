@@ -24,7 +24,7 @@ func TestAHigherTierReleases(t *testing.T) {
 			return err
 		},
 		"review": func(b *bundle, id uuid.UUID) error {
-			_, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+			_, err := b.Decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id, KYCApprove)
 			return err
 		},
 		"operator": func(b *bundle, id uuid.UUID) error {

@@ -118,7 +118,7 @@ var unsurrounded = map[string][]string{
 	"an operator's word: who got no answer repeats it, and learns that it is done": {
 		"ajo/internal/account.CloseByHand InTx",
 		"ajo/internal/transfer.MoveWallet InTx",
-		"(*ajo/internal/customer.Service).decide InTx",
+		"(*ajo/internal/customer.Service).Decide InTx",
 		"(*ajo/internal/freeze.Service).Begin InTx",
 		"(*ajo/internal/freeze.Service).Lift InTx",
 		"(*ajo/internal/limit.Service).set InTx",
