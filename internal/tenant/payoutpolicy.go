@@ -138,7 +138,7 @@ func (s *Service) SetPayoutPolicy(ctx context.Context, id uuid.UUID, p PayoutPol
 		email, out = t.Email, StandingPolicy{PayoutPolicy: p, Approvers: was.Approvers}
 		out.warn()
 		if p.Hook != nil { // or nothing that it answers could be believed
-			if _, err := s.ensureSecret(ctx, tx, now, t, by); err != nil {
+			if _, err := ensureSecret(ctx, tx, s.Box, now, t, &by); err != nil {
 				return err
 			}
 		}

@@ -33,7 +33,7 @@ func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string, b
 	}
 	var email, was string
 	err := s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
-		if _, err := s.ensureSecret(ctx, tx, now, t, by); err != nil {
+		if _, err := ensureSecret(ctx, tx, s.Box, now, t, &by); err != nil {
 			return err
 		}
 		if email, was = t.Email, t.WebhookURL; was == raw {
@@ -64,7 +64,7 @@ func (s *Service) SetWebhookURL(ctx context.Context, id uuid.UUID, raw string, b
 func (s *Service) WebhookSecret(ctx context.Context, id uuid.UUID, by audit.By) (secret.Redacted, error) {
 	var out secret.Redacted
 	err := s.locking(ctx, id, func(tx pg.Tx, now time.Time, t locked) error {
-		sealed, err := s.ensureSecret(ctx, tx, now, t, by)
+		sealed, err := ensureSecret(ctx, tx, s.Box, now, t, &by)
 		if err != nil {
 			return err
 		}
@@ -80,28 +80,23 @@ func (s *Service) WebhookSecret(ctx context.Context, id uuid.UUID, by audit.By) 
 // one: the row is locked, in the mode that does not block inserts of rows that refer to the tenant.
 func EnsureWebhookSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, id uuid.UUID) error {
 	t, err := lockTenant(ctx, tx, id, forChange)
-	if err == nil && t.secret == nil {
-		_, err = makeSecret(ctx, tx, box, now, id)
+	if err == nil {
+		_, err = ensureSecret(ctx, tx, box, now, t, nil)
 	}
 	return err
 }
 
-// ensureSecret is EnsureWebhookSecret for a tenant, with its line in the audit log. It returns the
-// secret, sealed.
-func (s *Service) ensureSecret(ctx context.Context, tx pg.Tx, now time.Time, t locked, by audit.By) ([]byte, error) {
+// ensureSecret is EnsureWebhookSecret for a tenant whose row is locked, with a line in the audit log
+// unless by is nil. It returns the secret, sealed.
+func ensureSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, t locked, by *audit.By) ([]byte, error) {
 	if t.secret != nil {
 		return t.secret, nil
 	}
-	sealed, err := makeSecret(ctx, tx, s.Box, now, t.ID)
-	if err != nil {
-		return nil, err
+	sealed := box.Seal(webhookSecretPlace(t.ID), []byte(secret.NewSigningSecret().Reveal()))
+	_, err := tx.Exec(ctx, `UPDATE tenants SET webhook_secret = $2, updated_at = $3 WHERE id = $1`, t.ID, sealed, now)
+	if err == nil && by != nil {
+		err = audit.Write(ctx, tx, now, by.Entry("webhook.secret", target(t.ID), nil).Of(t.ID))
 	}
-	return sealed, audit.Write(ctx, tx, now, by.Entry("webhook.secret", target(t.ID), nil).Of(t.ID))
-}
-
-func makeSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, id uuid.UUID) (sealed []byte, err error) {
-	sealed = box.Seal(webhookSecretPlace(id), []byte(secret.NewSigningSecret().Reveal()))
-	_, err = tx.Exec(ctx, `UPDATE tenants SET webhook_secret = $2, updated_at = $3 WHERE id = $1`, id, sealed, now)
 	return sealed, err
 }
 
