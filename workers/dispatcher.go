@@ -193,11 +193,11 @@ func (d *dispatcher) do(ctx context.Context, tenant uuid.UUID, items []taskItem,
 				d.leave(tenant, n, n)
 				return
 			}
+			alone := func(j int) { one(j); d.leave(tenant, 1, 1) }
 			for j := range n - 1 {
-				all.Go(func() { one(j); d.leave(tenant, 1, 1) })
+				all.Go(func() { alone(j) })
 			}
-			one(n - 1)
-			d.leave(tenant, 1, 1)
+			alone(n - 1)
 		}
 		if len(items) == 0 {
 			run()
