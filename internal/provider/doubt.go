@@ -62,9 +62,10 @@ type DoubtOptions struct {
 // are [ErrDoubted] until something is found, or [ErrBusy] if that question had no turn. Before the
 // first payout that was paid, a payment is asked for in its place, and before the first payment an
 // account. That is no proof that the bank would find a payout, but enough to submit one again,
-// which the bank does only once. A look-up has nothing in its place: what is ours says nothing of
-// other banks' accounts. The count is the process's own. What was made when the books were of
-// another account at the bank is not "not found" but [ErrOtherAccount].
+// which the bank does only once. Before the first destination that was paid, the last account that
+// a look-up of this process found is looked up again. Without one there is nothing in its place:
+// what is ours says nothing of other banks' accounts. The count is the process's own. What was made
+// when the books were of another account at the bank is not "not found" but [ErrOtherAccount].
 type Doubting struct {
 	Bank
 	opt     DoubtOptions
@@ -72,6 +73,7 @@ type Doubting struct {
 	mu      sync.Mutex
 	unknown map[string]int      // in a row, by the kind of question
 	failed  map[string]unproven // what the last question for a known record came to
+	holder  Destination         // the last one that a look-up found
 }
 
 // unproven says why a known record was not found, and when it was asked for.
@@ -136,6 +138,11 @@ func (d *Doubting) FindAccount(ctx context.Context, ref string) (Account, error)
 // Lookup is the bank's, but for a doubted "no such account".
 func (d *Doubting) Lookup(ctx context.Context, bankCode, accountNumber string) (Holder, error) {
 	h, err := d.Bank.Lookup(ctx, bankCode, accountNumber)
+	if err == nil && h.AccountNumber == accountNumber {
+		d.mu.Lock()
+		d.holder = Destination{bankCode, accountNumber}
+		d.mu.Unlock()
+	}
 	return h, d.believe(ctx, kindLookup, err)
 }
 
@@ -225,6 +232,11 @@ func (d *Doubting) askKnown(ctx context.Context, kind string) error {
 func (d *Doubting) ask(ctx context.Context, kind string) error {
 	if kind == kindLookup {
 		to, err := d.opt.Known.Destination(ctx)
+		if err == nil && to.AccountNumber == "" {
+			d.mu.Lock()
+			to = d.holder
+			d.mu.Unlock()
+		}
 		if err == nil && to.AccountNumber == "" {
 			err = errNoneKnown
 		}

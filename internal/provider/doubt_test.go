@@ -57,7 +57,7 @@ func (b *emptied) Lookup(_ context.Context, _, number string) (provider.Holder, 
 	if err := b.find(number); errors.Is(err, provider.ErrUnknown) {
 		return provider.Holder{}, &provider.Rejection{Code: "404"}
 	}
-	return provider.Holder{}, b.down
+	return provider.Holder{AccountNumber: number}, b.down
 }
 
 // Pay refuses each payout that it does not find.
@@ -191,6 +191,56 @@ func TestFirstPayoutsAreAskedAboutBesideAPayment(t *testing.T) {
 	for range 2 {
 		require.ErrorContains(t, ask(), "no record is known", "and it says so each time")
 	}
+}
+
+// Before the first payout, the account that a look-up has found serves as the known record.
+func TestALookUpThatFoundSomebodyIsAKnownRecord(t *testing.T) {
+	t.Parallel()
+	b := &emptied{}
+	now := clock.NewFake(time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC))
+	d, doubted := doubting(b, "", now)
+	look := func(number string) error { return questions["lookup"](d, number) }
+	require.NoError(t, look(known))
+	for range 12 {
+		require.True(t, believed(look("x")))
+	}
+	require.Equal(t, int64(3), b.asked.Load(), "it is asked for once for five")
+	require.Zero(t, doubted.Load())
+
+	b.empty.Store(true)
+	for range 2 {
+		require.True(t, believed(look("x")))
+	}
+	for range 3 {
+		require.ErrorIs(t, look("x"), provider.ErrDoubted)
+	}
+	b.empty.Store(false)
+	now.Advance(10 * time.Second)
+	require.True(t, believed(look("x")))
+}
+
+// misnaming is a bank that names the holder of another account.
+type misnaming struct{ *emptied }
+
+func (b misnaming) Lookup(ctx context.Context, bankCode, number string) (provider.Holder, error) {
+	h, err := b.emptied.Lookup(ctx, bankCode, number)
+	h.AccountNumber += "9"
+	return h, err
+}
+
+// The holder of another account does not show that the bank has this one.
+func TestAnotherAccountsHolderIsNoKnownRecord(t *testing.T) {
+	t.Parallel()
+	d := provider.Doubt(provider.DoubtOptions{
+		Bank: misnaming{&emptied{}}, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
+		Known: provider.KnownRecords{Destination: func(context.Context) (provider.Destination, error) { return provider.Destination{}, nil }},
+	})
+	look := func(number string) error { return questions["lookup"](d, number) }
+	require.NoError(t, look(known))
+	for range 4 {
+		require.True(t, believed(look("x")))
+	}
+	require.ErrorContains(t, look("x"), "no record is known")
 }
 
 // No answer about the known record is no proof either, and an error is passed on as it is and

@@ -95,11 +95,19 @@ func TestAnUnknownBank(t *testing.T) {
 		_, err := b.svc.Settle(b.ctx, b.tenant, "shop", unknown, idempotency.Request{})
 		return err
 	}
+	look := func() error {
+		_, err := b.svc.Lookup(b.ctx, unknown.BankCode, unknown.AccountNumber)
+		return err
+	}
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
 	require.NoError(t, settle(), "there is no list: the look-up before the submission decides")
+	require.ErrorIs(t, look(), transfer.ErrBank)
 	b.bank.Faults.SetDown(fakebank.Up)
 	b.Clock.Advance(time.Minute)
 	require.ErrorIs(t, settle(), transfer.ErrUnknownBank)
+	asked := b.bank.Calls(lookupCall)
+	require.ErrorIs(t, look(), transfer.ErrLookup)
+	require.Equal(t, asked, b.bank.Calls(lookupCall), "the bank is not asked about what it does not list")
 	require.Equal(t, "Guaranty Trust Bank", *b.settle("100.00").BankName)
 	calls := b.bank.Calls(banksCall)
 	for range 3 {
@@ -110,6 +118,7 @@ func TestAnUnknownBank(t *testing.T) {
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
 	b.Clock.Advance(2 * time.Hour)
 	require.NoError(t, settle(), "the list is old: the bank may be new")
+	require.ErrorIs(t, look(), transfer.ErrBank)
 	require.Equal(t, "Guaranty Trust Bank", *b.settle("100.00").BankName, "but it still names banks")
 	b.bank.Faults.SetDown(fakebank.Up)
 	b.Clock.Advance(time.Minute)

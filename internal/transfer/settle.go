@@ -188,8 +188,9 @@ var errStrangersName = errors.New("the bank named the holder of another account"
 
 // Lookup names the holder of a destination account. A bad number is [ErrAccountNumber], a missing
 // bank code [ErrBankCode]; an unknown bank or account, and therefore any other bank code, is
-// [ErrLookup], a bank that does not answer [ErrBank], and a look-up that had no turn
-// provider.ErrBusy too. A name from the bank is reused for two minutes.
+// [ErrLookup], a bank that does not answer [ErrBank], one whose "no such account" is doubted
+// [ErrUnchecked], and a look-up that had no turn provider.ErrBusy too. The bank is not asked about
+// a code that its own list lacks. A name from the bank is reused for two minutes.
 func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
 	if !accountForm.MatchString(accountNumber) {
 		return provider.Holder{}, ErrAccountNumber
@@ -204,6 +205,11 @@ func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (p
 	if h, ok := s.holders.find(bankCode, accountNumber, now); ok {
 		return h, nil
 	}
+	if s.Banks != nil {
+		if _, known := s.Banks.name(ctx, bankCode); !known {
+			return provider.Holder{}, ErrLookup
+		}
+	}
 	h, err := s.Bank.Lookup(ctx, bankCode, accountNumber)
 	if err == nil && h.AccountNumber != accountNumber {
 		err = errStrangersName
@@ -212,6 +218,8 @@ func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (p
 	switch {
 	case errors.As(err, &rejected) || errors.Is(err, provider.ErrUnknown):
 		return h, ErrLookup
+	case errors.Is(err, provider.ErrDoubted):
+		return provider.Holder{}, errors.Join(ErrUnchecked, err)
 	case err != nil:
 		return provider.Holder{}, errors.Join(ErrBank, err)
 	}

@@ -84,6 +84,7 @@ var (
 	ErrNarration     = errs.New(errs.Invalid, "narration must be at most 140 characters")
 	ErrLookup        = errs.New(errs.NotFound, "destination account not found")
 	ErrBank          = errs.New(errs.Upstream, "provider error: the bank did not answer")
+	ErrUnchecked     = errs.New(errs.Upstream, "provider error: the destination account could not be checked")
 	ErrUnknownBank   = errs.New(errs.NotFound, "bank not found")
 	ErrOver          = errs.New(errs.Unprocessable, "transfer has ended")
 )
