@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/secret"
 	"ajo/internal/spec"
 )
 
@@ -76,6 +77,18 @@ func TestABadKeyIsNotSavedByACookie(t *testing.T) {
 	w := setup(t)
 	m := w.onboard()
 	w.do("POST", "/auth/webhook-secret", "", append(m.withSession(), "X-API-Key", "wrong")...).refused(401, "unauthorized")
+}
+
+// What only begins like a test key is no key, and is refused as any other bad one is. A genuine one
+// is told that test mode is off.
+func TestABadTestKeyIsUnauthorized(t *testing.T) {
+	w := setup(t)
+	for _, r := range []endpoint{{"GET", "/v1/accounts"}, {"GET", "/v1/nothing"}, {"POST", "/auth/webhook-secret"}} {
+		for _, bad := range []string{"ajo_test_invalid", "ajo_test_", secret.TestKey.New().Reveal() + "x"} {
+			w.do(r.method, r.route, "", "X-API-Key", bad).refused(401, "unauthorized")
+		}
+		w.do(r.method, r.route, "", "X-API-Key", secret.TestKey.New().Reveal()).refused(401, errTestOff.Msg)
+	}
 }
 
 func TestLogoutEndsTheSession(t *testing.T) {
