@@ -14,8 +14,7 @@ var errFeeQuery = errs.New(errs.Invalid, "exactly one of amount and net is requi
 // calculateFee is GET /v1/fees/calculate, in both forms: ?amount= and ?net=. An addition: the
 // platform's charges, if the tenant has a price.
 func (e *edge) calculateFee(c *fiber.Ctx) error {
-	args := c.Request().URI().QueryArgs()
-	amount, net := args.Has("amount"), args.Has("net")
+	amount, net := c.Query("amount") != "", c.Query("net") != "" // without a value it is absent
 	if amount == net {
 		return errFeeQuery
 	}

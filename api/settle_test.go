@@ -102,6 +102,8 @@ func TestGoldenBanksFeesAndAccounts(t *testing.T) {
 	golden(t, "lookup", w.do("POST", "/v1/transfers/lookup", `{"accountNumber":"0123456789","bankCode":"058"}`, key...).ok(200, nil))
 	golden(t, "fee-amount", w.do("GET", "/v1/fees/calculate?amount=4990", "", key...).ok(200, nil))
 	golden(t, "fee-net", w.do("GET", "/v1/fees/calculate?net=49975.01", "", key...).ok(200, nil))
+	golden(t, "fee-net", w.do("GET", "/v1/fees/calculate?amount=&net=49975.01", "", key...).ok(200, nil)) // a form with both fields
+	golden(t, "fee-amount", w.do("GET", "/v1/fees/calculate?amount=4990&net=", "", key...).ok(200, nil))
 	golden(t, "account-changed", w.do("PATCH", "/v1/accounts/shop-1",
 		`{"name":"Ada N. Obi","callbackUrl":"https://example.com/cb","expectedAmount":12.5}`, key...).ok(200, nil))
 	golden(t, "account-changed-back", w.do("PATCH", "/v1/accounts/shop-1", `{"callbackUrl":""}`, key...).ok(200, nil))
@@ -182,7 +184,9 @@ func TestRefusalsOfSettlements(t *testing.T) {
 
 		{"GET", "/v1/fees/calculate", "", 400, "exactly one of amount and net is required"},
 		{"GET", "/v1/fees/calculate?amount=1&net=1", "", 400, "exactly one of amount and net is required"},
-		{"GET", "/v1/fees/calculate?amount=", "", 400, "invalid amount"},
+		{"GET", "/v1/fees/calculate?amount=", "", 400, "exactly one of amount and net is required"},
+		{"GET", "/v1/fees/calculate?amount=&net=", "", 400, "exactly one of amount and net is required"},
+		{"GET", "/v1/fees/calculate?amount=&net=x", "", 400, "invalid amount"},
 		{"GET", "/v1/fees/calculate?net=" + url.QueryEscape("1e3"), "", 400, "invalid amount"},
 
 		{"PATCH", "/v1/accounts/shop-1", `{}`, 400, "no fields to update"},
