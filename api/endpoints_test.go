@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -42,6 +43,29 @@ func TestSpacesAroundURLsAndReferences(t *testing.T) {
 	fields(made["endpoint"].(map[string]any)).has(t, fields{"accountRefs": []any{"shop-1", "shop-2"}})
 	w.ask("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"1.00","hook":" https://example.com/4 "}`, 200, m.withSession()).
 		has(t, fields{"hook": "https://example.com/4"})
+}
+
+// Nor do spaces around names and e-mails count for their length, wherever one is given.
+func TestSpacesAroundNamesAndEmails(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	key := m.withKey()
+	padded := func(s string) string { return strings.Repeat(" ", 300) + s + strings.Repeat(" ", 300) }
+	w.do("POST", "/register", fmt.Sprintf(`{"name":%q,"email":%q,"password":%q}`, padded("Ada Obi"), padded("ada@example.com"), password)).ok(201, nil)
+	w.do("POST", "/auth/login", fmt.Sprintf(`{"email":%q,"password":%q}`, padded(m.email), password)).ok(200, nil)
+	w.do("POST", "/auth/forgot-password", fmt.Sprintf(`{"email":%q}`, padded(m.email))).ok(200, nil)
+	w.ask("POST", "/auth/members", fmt.Sprintf(`{"email":%q,"role":"viewer"}`, padded("bola@example.com")), 201, m.withSession()).
+		has(t, fields{"email": "bola@example.com"})
+	var account struct{ CustomerID string }
+	w.do("POST", "/v1/accounts", fmt.Sprintf(`{"externalRef":"shop-1","name":%q}`, padded("Ada Obi")), key...).ok(201, &account)
+	w.ask("PATCH", "/v1/accounts/shop-1", fmt.Sprintf(`{"name":%q}`, padded("Ada N. Obi")), 200, key)
+	w.ask("PATCH", "/v1/customers/"+account.CustomerID, fmt.Sprintf(`{"name":%q}`, padded("Ada N. Obi")), 200, key).has(t, fields{"Name": "Ada N. Obi"})
+
+	const long = "name must be at most 200 characters"
+	name := padded(strings.Repeat("x", 201))
+	w.do("POST", "/register", fmt.Sprintf(`{"name":%q,"email":"x@example.com","password":%q}`, name, password)).refused(400, long)
+	w.do("POST", "/v1/accounts", fmt.Sprintf(`{"externalRef":"shop-2","name":%q}`, name), key...).refused(400, long)
+	w.do("PATCH", "/v1/accounts/shop-1", fmt.Sprintf(`{"name":%q}`, name), key...).refused(400, long)
 }
 
 // In development an address that production refuses is accepted with a warning; in production there

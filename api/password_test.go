@@ -48,11 +48,10 @@ func TestPasswordEndpoints(t *testing.T) {
 	w.do("GET", "/auth/me", "", other...).refused(401, "unauthorized")
 
 	w.do("POST", "/auth/forgot-password", `{}`).refused(400, "email is required")
-	for _, long := range []string{strings.Repeat("a", 60) + "@" + strings.Repeat("a.", 96) + "com", strings.Repeat(" ", 250) + m.email} {
-		w.do("POST", "/auth/login", fmt.Sprintf(`{"email":%q,"password":"another horse"}`, long)).refused(401, "invalid credentials")
-		w.do("POST", "/register", fmt.Sprintf(`{"name":"Ada","email":%q,"password":"another horse"}`, long)).refused(400, "email is invalid")
-		w.do("POST", "/auth/forgot-password", fmt.Sprintf(`{"email":%q}`, long)).refused(400, "email is invalid")
-	}
+	long := strings.Repeat("a", 60) + "@" + strings.Repeat("a.", 96) + "com"
+	w.do("POST", "/auth/login", fmt.Sprintf(`{"email":%q,"password":"another horse"}`, long)).refused(401, "invalid credentials")
+	w.do("POST", "/register", fmt.Sprintf(`{"name":"Ada","email":%q,"password":"another horse"}`, long)).refused(400, "email is invalid")
+	w.do("POST", "/auth/forgot-password", fmt.Sprintf(`{"email":%q}`, long)).refused(400, "email is invalid")
 	unknown := w.do("POST", "/auth/forgot-password", `{"email":"nobody@example.com"}`).ok(200, nil)
 	known := w.do("POST", "/auth/forgot-password", fmt.Sprintf(`{"email":%q}`, m.email)).ok(200, nil)
 	require.Equal(t, unknown.form(), known.form(), "the answer tells nothing")

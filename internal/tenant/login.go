@@ -45,14 +45,13 @@ type Session struct {
 // password. The audit log has the session, and a wrong password for a tenant, within bounds,
 // after the answer. (Specification, POST /auth/login.)
 func (s *Service) Login(ctx context.Context, email string, password, code secret.Redacted, from netip.Addr) (Session, error) {
-	long := utf8.RuneCountInString(email) > maxEmail
 	email = NormalizeEmail(email)
 	switch {
 	case email == "":
 		return Session{}, errEmailMissing
 	case password.IsZero():
 		return Session{}, errPasswordMissing
-	case utf8.RuneCountInString(password.Reveal()) > maxPassword, long:
+	case utf8.RuneCountInString(password.Reveal()) > maxPassword, isLong(email):
 		return Session{}, ErrCredentials // no account has such a password
 	}
 	var t Tenant

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -121,9 +120,8 @@ func readJoined(ctx context.Context, tx pg.Tx, id uuid.UUID, email string) (m Me
 // An address opens one tenant. The answer does not reveal whether it opens another one: the e-mail
 // says so, and has no code.
 func (s *Service) Invite(ctx context.Context, id uuid.UUID, email, role string, by audit.By) (m MemberRecord, err error) {
-	long := utf8.RuneCountInString(email) > maxEmail
 	email = NormalizeEmail(email)
-	if err := checkEmail(email, long); err != nil {
+	if err := checkEmail(email); err != nil {
 		return m, err
 	}
 	given, err := readRole(role)

@@ -579,7 +579,7 @@ func TestMembersAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, errManyMembers)
 	_, err = b.Invite(ctx, s.id, "m1@example.com", "viewer", bySession)
 	require.NoError(t, err, "another mail to one that is invited")
-	for email, want := range map[string]error{"": errEmailMissing, "x": errEmail, strings.Repeat("a", 65) + "@example.com": errEmail, strings.Repeat(" ", 300) + "a@example.com": errEmail} {
+	for email, want := range map[string]error{"": errEmailMissing, "x": errEmail, strings.Repeat("a", 65) + "@example.com": errEmail, "a@" + strings.Repeat("a.", 126) + "com": errEmail} {
 		_, err = b.Invite(ctx, s.id, email, "viewer", bySession)
 		require.ErrorIs(t, err, want, email)
 	}

@@ -94,12 +94,11 @@ func (s *Service) checkOwnPassword(ctx context.Context, memberID uuid.UUID, pass
 // each one is valid for [resetLife], so requests of others do not harm the owner. [errEmail] for an
 // address that is too long to exist. (Decisions, "Onboarding, sessions, keys".)
 func (s *Service) ForgotPassword(ctx context.Context, email string) error {
-	long := utf8.RuneCountInString(email) > maxEmail
 	email = NormalizeEmail(email)
 	switch {
 	case email == "":
 		return errEmailMissing
-	case long: // no such address exists, so the refusal reveals nothing
+	case isLong(email): // no such address exists, so the refusal reveals nothing
 		return errEmail
 	}
 	began := time.Now()

@@ -55,25 +55,27 @@ var emailForm = regexp.MustCompile(`^[a-z0-9!#$%&'*+/=?^_{|}~-]+(\.[a-z0-9!#$%&'
 // case.
 func NormalizeEmail(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
+// isLong reports whether a normalized address is too long to exist.
+func isLong(email string) bool { return utf8.RuneCountInString(email) > maxEmail }
+
 func (n *Registration) check() (err error) {
-	emailLong := utf8.RuneCountInString(n.Email) > maxEmail // surrounding blanks count, as documented
 	n.Email = NormalizeEmail(n.Email)
 	if n.Name, err = checkName(n.Name); err != nil {
 		return err
 	}
-	if err := checkEmail(n.Email, emailLong); err != nil {
+	if err := checkEmail(n.Email); err != nil {
 		return err
 	}
 	return checkPassword(n.Password, errPasswordMissing, errPasswordShort, errPasswordLong)
 }
 
-// checkName returns a name without surrounding blanks, which count for its length.
+// checkName returns a name without surrounding blanks, which do not count for its length.
 func checkName(raw string) (string, error) {
 	name := strings.TrimSpace(raw)
 	switch {
 	case name == "":
 		return name, ErrNameMissing
-	case utf8.RuneCountInString(raw) > maxName:
+	case utf8.RuneCountInString(name) > maxName:
 		return name, errNameLong
 	case strings.ContainsFunc(name, unicode.IsControl):
 		return name, errNameControl
@@ -81,13 +83,13 @@ func checkName(raw string) (string, error) {
 	return name, nil
 }
 
-// checkEmail checks a normalized address; long says that it was too long before.
-func checkEmail(email string, long bool) error {
+// checkEmail checks a normalized address.
+func checkEmail(email string) error {
 	local, _, _ := strings.Cut(email, "@")
 	switch {
 	case email == "":
 		return errEmailMissing
-	case long, len(local) > maxLocal, !emailForm.MatchString(email):
+	case isLong(email), len(local) > maxLocal, !emailForm.MatchString(email):
 		return errEmail
 	}
 	return nil
