@@ -27,7 +27,7 @@ func TestBookTransfer(t *testing.T) {
 		{path, `{"toAccountRef":"nobody","amount":"1.00"}`, 404, "toAccountRef: account not found"},
 		{"/v1/accounts/nobody/transfer", `{"toAccountRef":"shop-2","amount":"1.00"}`, 404, "account not found"},
 		{path, `{"toAccountRef":"shop-2","amount":"5000.01"}`, 400, "insufficient funds"},
-		{path, `{"toAccountRef":"shop-2","amount":"1.00","narration":"a\u0007b"}`, 400, "narration must be at most 140 characters"},
+		{path, `{"toAccountRef":"shop-2","amount":"1.00","narration":"a\u0007b"}`, 400, "narration must be at most 140 characters, without control characters"},
 	} {
 		w.do("POST", c.path, c.body, key...).refused(c.status, c.want)
 	}

@@ -23,7 +23,7 @@ const maxNarration = 140 // characters; as of a settlement
 var (
 	ErrBookTo        = errs.New(errs.Invalid, "toAccountRef is required")
 	ErrBookSame      = errs.New(errs.Invalid, "toAccountRef must be another account")
-	ErrBookNarration = errs.New(errs.Invalid, "narration must be at most 140 characters")
+	ErrBookNarration = errs.New(errs.Invalid, "narration must be at most 140 characters, without control characters")
 	ErrBookNotFound  = errs.New(errs.NotFound, "toAccountRef: account not found")
 	ErrBookNotActive = errs.New(errs.Unprocessable, "toAccountRef: account is not active")
 )

@@ -81,7 +81,7 @@ var (
 	ErrBankCode      = errs.New(errs.Invalid, "bankCode must be 3 to 6 digits")
 	ErrAccountNumber = errs.New(errs.Invalid, "accountNumber must be exactly 10 digits")
 	ErrNameMismatch  = errs.New(errs.Invalid, "account name mismatch")
-	ErrNarration     = errs.New(errs.Invalid, "narration must be at most 140 characters")
+	ErrNarration     = errs.New(errs.Invalid, "narration must be at most 140 characters, without control characters")
 	ErrLookup        = errs.New(errs.NotFound, "destination account not found")
 	ErrBank          = errs.New(errs.Upstream, "provider error: the bank did not answer")
 	ErrUnchecked     = errs.New(errs.Upstream, "provider error: the destination account could not be checked")
