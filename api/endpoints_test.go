@@ -28,13 +28,20 @@ func TestWebhookSettingsTakeBothCredentials(t *testing.T) {
 	require.Equal(t, secrets[0], secrets[1], "the one that exists")
 }
 
-// Spaces around URLs and references are cut, as the document says, wherever a body has one.
+// Spaces around URLs and references are cut, as the document says, wherever a body has one. A new
+// reference must have none: the account would not have the one that its tenant knows it by.
 func TestSpacesAroundURLsAndReferences(t *testing.T) {
 	w := setup(t)
 	m := w.onboard()
 	key := m.withKey()
-	w.ask("POST", "/v1/accounts", `{"externalRef":" shop-1 ","name":"Ada Obi","callbackUrl":" https://example.com/1\n"}`, 201, key).
+	w.ask("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi","callbackUrl":" https://example.com/1\n"}`, 201, key).
 		has(t, fields{"AccountRef": "shop-1", "CallbackURL": "https://example.com/1"})
+	for _, ref := range []string{" shop-1", "shop-1 ", " shop-1 ", "\u00a0shop-1", "shop-1\u2003"} {
+		for path, h := range map[string]header{"/v1/accounts": key, "/auth/accounts": m.withSession()} {
+			w.do("POST", path, fmt.Sprintf(`{"externalRef":%q,"name":"Ada Obi"}`, ref), h...).refused(400, "externalRef must not begin or end with a space")
+		}
+	}
+	w.do("POST", "/v1/accounts", `{"externalRef":" \n","name":"Ada Obi"}`, key...).refused(400, "externalRef is required")
 	w.ask("POST", "/v1/accounts", `{"externalRef":"shop-2","name":"Ada Obi","callbackUrl":" "}`, 201, key).has(t, fields{"CallbackURL": nil})
 	w.ask("PATCH", "/v1/accounts/shop-1", `{"callbackUrl":" https://example.com/2 "}`, 200, key).has(t, fields{"CallbackURL": "https://example.com/2"})
 	w.ask("PATCH", "/v1/accounts/shop-1", `{"callbackUrl":" "}`, 200, key).has(t, fields{"CallbackURL": nil})

@@ -55,7 +55,7 @@ type Share struct {
 
 // NewAccount is an account to be. ExternalRef and Name are required.
 type NewAccount struct {
-	ExternalRef string `json:"externalRef"` // your own name of the entity; without slashes
+	ExternalRef string `json:"externalRef"` // your own name of the entity; without slashes, and spaces at its ends
 	Name        string `json:"name"`        // of the holder
 	BVN         string `json:"bvn,omitempty"`
 	// deliveries of this account go there instead

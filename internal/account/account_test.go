@@ -280,6 +280,7 @@ func TestRefusals(t *testing.T) {
 		"externalRef is required":                                     func(in *account.NewAccount) { in.ExternalRef = "  " },
 		"externalRef must be at most 255 characters":                  func(in *account.NewAccount) { in.ExternalRef = strings.Repeat("é", 256) },
 		"externalRef must not contain a slash or control characters":  func(in *account.NewAccount) { in.ExternalRef = "a/b" },
+		"externalRef must not begin or end with a space":              func(in *account.NewAccount) { in.ExternalRef = "customer-1 " },
 		"externalRef must not be . or ..: it cannot be used in a URL": func(in *account.NewAccount) { in.ExternalRef = ".." },
 		"name is required":                                  func(in *account.NewAccount) { in.Name = "" },
 		"name must be at most 200 characters":               func(in *account.NewAccount) { in.Name = strings.Repeat("x", 201) },

@@ -58,16 +58,17 @@ var (
 )
 
 func (s *Service) validate(in *NewAccount, now time.Time) error {
-	in.ExternalRef = strings.TrimSpace(in.ExternalRef)
 	name, nameErr := customer.CleanName(in.Name)
 	in.Name = name
 	switch {
-	case in.ExternalRef == "":
+	case strings.TrimSpace(in.ExternalRef) == "":
 		return errs.New(errs.Invalid, "externalRef is required")
 	case utf8.RuneCountInString(in.ExternalRef) > maxRef:
 		return errs.New(errs.Invalid, "externalRef must be at most 255 characters")
 	case strings.ContainsFunc(in.ExternalRef, unicode.IsControl) || strings.Contains(in.ExternalRef, "/"):
 		return errs.New(errs.Invalid, "externalRef must not contain a slash or control characters")
+	case strings.TrimSpace(in.ExternalRef) != in.ExternalRef: // cut, it would be another reference
+		return errs.New(errs.Invalid, "externalRef must not begin or end with a space")
 	case in.ExternalRef == "." || in.ExternalRef == "..": // clients remove such segments from a path
 		return errs.New(errs.Invalid, "externalRef must not be . or ..: it cannot be used in a URL")
 	case nameErr != nil:
