@@ -175,6 +175,9 @@ func (e *edge) register(app *fiber.App, r Route) {
 	if r.Credential != None && r.Credential != Signature {
 		chain = append(chain, e.authenticate(r))
 	}
+	if r.Method != fiber.MethodGet && r.Credential != Signature {
+		chain = append(chain, checkBody)
+	}
 	chain = append(chain, traced(r), e.handler(r))
 	if r.Method == fiber.MethodGet {
 		e.counts[endpoint{fiber.MethodHead, r.Path}] = counts

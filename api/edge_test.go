@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -61,6 +62,35 @@ func TestBodySize(t *testing.T) {
 	w.do("POST", "/register", pad(maxRead)).refused(413, "request body too large")
 	w.do("POST", "/webhooks/provider", pad(maxBody+1)).refused(413, "request body too large")
 	w.do("POST", "/webhooks/provider", pad(maxBody)).ok(200, nil)
+}
+
+// An endpoint that reads no body refuses one that breaks the rules for bodies: whoever sends that
+// means something else, and some of these endpoints end a thing for good.
+func TestABodyThatIsNotRead(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	w.do("POST", "/v1/accounts", bodies["/v1/accounts"], m.withKey()...).ok(201, nil)
+	found := 0
+	for _, r := range Routes {
+		if r.Method == "GET" || r.Credential == Signature || description().Find(r.Method, &url.URL{Path: path(r)}).Body != nil {
+			continue
+		}
+		found++
+		h := m.withSession()
+		if r.Credential == Key {
+			h = m.withKey()
+		}
+		w.do(r.Method, path(r), "x", append(h, "Content-Type", "text/plain")...).refused(415, "Content-Type must be application/json")
+		w.do(r.Method, path(r), "{}", append(h, "Content-Type", "")...).refused(415, "Content-Type must be application/json")
+		w.do(r.Method, path(r), "{}", append(h, "Content-Encoding", "gzip")...).refused(415, "Content-Encoding is not supported")
+		w.do(r.Method, path(r), "{"+strings.Repeat(" ", maxBody)+"}", h...).refused(413, "request body too large")
+	}
+	require.Equal(t, 18, found)
+	w.ask("GET", "/v1/accounts/shop-1", "", 200, m.withKey()).has(t, fields{"Status": "active"})
+	w.do("POST", "/auth/webhook-secret", "{}", m.withKey()...).ok(200, nil)
+	for _, h := range []header{{"Content-Type", "text/plain"}, {"Content-Encoding", "gzip"}} { // of no body
+		w.do("POST", "/auth/webhook-secret", "", append(m.withSession(), h...)...).ok(200, nil)
+	}
 }
 
 // A body that would inflate to 100 MiB is refused, and nothing is inflated.
