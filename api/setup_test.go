@@ -105,7 +105,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	w.opts.Customers = customer.New(customer.Options{Pool: w.Pool, Box: box, Clock: w.Clock, Identity: nins, CheckTimeout: time.Minute, Log: log})
 	w.opts.Enqueuer = tasks.NewEnqueuer(w.Redis(), w.Clock, log)
 	t.Cleanup(work.EnqueueWith(w.Pool, w.opts.Enqueuer.Enqueue))
-	w.opts.Banks = transfer.NewBankList(bank, w.Redis(), w.Clock, log)
+	w.opts.Banks = transfer.NewBankList(bank, "bank.example", w.Redis(), w.Clock, log)
 	require.NoError(t, w.opts.Fees.UnmarshalText([]byte(defaults.FeeTiers)))
 	w.opts.Transfers = transfer.New(transfer.Options{
 		Pool: w.Pool, Bank: bank, Banks: w.opts.Banks, Clock: w.Clock, Log: log, Delays: defaults.SettleDelays, Rechecks: defaults.SettleRechecks, Fees: w.opts.Fees,

@@ -107,7 +107,7 @@ func (s *scaled) works(when string) {
 		return true
 	})
 	testenv.Eventually(s.T, failoverLimit, "the list of banks to be kept, "+when, func() bool {
-		list := transfer.NewBankList(s.banks, s.redis, clock.System, s.opts.Log)
+		list := transfer.NewBankList(s.banks, "bank.example", s.redis, clock.System, s.opts.Log)
 		_, err := list.Banks(s.ctx)
 		require.NoError(s.T, err)
 		asked := s.banks.asked

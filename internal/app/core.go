@@ -138,7 +138,7 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 		ConfirmDelays: cfg.ConfirmDelays, ConfirmMisses: cfg.ConfirmMisses, ConfirmMinAge: cfg.ConfirmMinAge, ConfirmDeadline: cfg.ConfirmDeadline,
 	})
 	c.closers = append(c.closers, c.payments.Close)
-	c.banks = transfer.NewBankList(c.bank, c.redis, &c.clock, log)
+	c.banks = transfer.NewBankList(c.bank, bankAddress(cfg), c.redis, &c.clock, log)
 	if err := c.fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
 		return nil, fmt.Errorf("AJO_FEE_TIERS: %w", err)
 	}
@@ -171,6 +171,15 @@ func walletOf(cfg config.Config) transfer.Wallet {
 		w.Host = u.Hostname()
 	}
 	return w
+}
+
+// bankAddress is the host of the bank's API, with its port, by the settings.
+func bankAddress(cfg config.Config) string {
+	u, err := url.Parse(cfg.ProviderURL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // refusing is a bank's connection that none of its calls leaves.

@@ -173,7 +173,7 @@ func (t *Tools) openBank(ctx context.Context, s ToolSettings) error {
 	}
 	var banks *transfer.BankList
 	if t.bank != nil {
-		banks = transfer.NewBankList(t.bank, t.redis, &t.clock, s.Log)
+		banks = transfer.NewBankList(t.bank, bankAddress(cfg), t.redis, &t.clock, s.Log)
 	}
 	t.Transfers = transfer.New(transfer.Options{Pool: t.Pool, Bank: t.bank, Banks: banks, Clock: &t.clock, Log: s.Log, Rechecks: cfg.SettleRechecks, Fees: fees})
 	return nil

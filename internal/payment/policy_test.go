@@ -516,7 +516,7 @@ func TestPolicyRefundThatCannotBe(t *testing.T) {
 // only by an old list: the refund waits. One that a fresh list lacks is none.
 func TestPolicyRefundWaitsForTheBanks(t *testing.T) {
 	b := setupPolicy(t, account.Policy{Under: account.Refund})
-	b.transfers.Banks = transfer.NewBankList(b.client(), nil, b.Clock, b.log.Logger())
+	b.transfers.Banks = transfer.NewBankList(b.client(), "bank.example", nil, b.Clock, b.log.Logger())
 	silent := fakebank.Rule{On: fakebank.OnBanks, Do: fakebank.Fail}
 	b.bank.Faults.Set(silent)
 	id, txn := b.pays("4000.00")

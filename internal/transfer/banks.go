@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	banksKey      = "ajo:banks"
+	banksKey      = "ajo:banks:" // and the host of the bank's API, with its port
 	banksFresh    = time.Hour
 	banksKept     = 30 * 24 * time.Hour // a stale list serves while the bank is down
 	banksTimeout  = 250 * time.Millisecond
@@ -28,6 +28,7 @@ const (
 // is down the last known list is served, however old.
 type BankList struct {
 	bank  provider.Bank
+	key   string // in Redis
 	redis redis.UniversalClient
 	clock clock.Clock
 	log   *slog.Logger
@@ -39,9 +40,10 @@ type BankList struct {
 	again  time.Time // when it is checked again
 }
 
-// NewBankList returns the list of the given bank; without Redis (nil), this process's own.
-func NewBankList(bank provider.Bank, r redis.UniversalClient, c clock.Clock, log *slog.Logger) *BankList {
-	return &BankList{bank: bank, redis: r, clock: c, log: log}
+// NewBankList returns the list of the bank whose API is at a host: another bank's list, which the
+// same Redis may have, is not taken for its. Without Redis (nil), it is this process's own.
+func NewBankList(bank provider.Bank, host string, r redis.UniversalClient, c clock.Clock, log *slog.Logger) *BankList {
+	return &BankList{bank: bank, key: banksKey + host, redis: r, clock: c, log: log}
 }
 
 // keptBanks is the value in Redis.
@@ -152,7 +154,7 @@ func (l *BankList) load(ctx context.Context) *keptBanks {
 	}
 	ctx, cancel := context.WithTimeout(ctx, banksTimeout)
 	defer cancel()
-	b, err := l.redis.Get(ctx, banksKey).Bytes()
+	b, err := l.redis.Get(ctx, l.key).Bytes()
 	if err != nil {
 		return nil
 	}
@@ -173,7 +175,7 @@ func (l *BankList) save(ctx context.Context, k keptBanks) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), banksTimeout)
 	defer cancel()
-	if err := l.redis.Set(ctx, banksKey, b, banksKept).Err(); err != nil {
+	if err := l.redis.Set(ctx, l.key, b, banksKept).Err(); err != nil {
 		l.log.Warn("the list of banks was not kept", slog.Any("err", err))
 	}
 }

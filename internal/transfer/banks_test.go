@@ -19,12 +19,12 @@ func TestBankList(t *testing.T) {
 	b := setup(t)
 	r := b.Redis()
 	log := b.log.Logger()
-	list := transfer.NewBankList(b.client, r, b.Clock, log)
+	list := transfer.NewBankList(b.client, "bank.example", r, b.Clock, log)
 	first, err := list.Banks(b.ctx)
 	require.NoError(t, err)
 	require.Contains(t, first, provider.BankInfo{Code: "058", Name: "Guaranty Trust Bank"})
 	b.Clock.Advance(time.Hour - time.Second)
-	again, err := transfer.NewBankList(b.client, r, b.Clock, log).Banks(b.ctx)
+	again, err := transfer.NewBankList(b.client, "bank.example", r, b.Clock, log).Banks(b.ctx)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 	require.Equal(t, 1, b.bank.Calls(banksCall), "kept for an hour, for all processes")
@@ -40,7 +40,7 @@ func TestBankList(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first, stale, "served while the bank is down, however old")
 
-	require.NoError(t, r.Set(b.ctx, "ajo:banks", "not a list", 0).Err())
+	require.NoError(t, r.Set(b.ctx, "ajo:banks:bank.example", "not a list", 0).Err())
 	_, err = list.Banks(b.ctx)
 	require.ErrorIs(t, err, transfer.ErrBank, "nothing kept, and the bank down")
 	b.bank.Faults.SetDown(fakebank.Up)
@@ -49,6 +49,30 @@ func TestBankList(t *testing.T) {
 	require.NoError(t, r.Close())
 	_, err = list.Banks(b.ctx)
 	require.NoError(t, err, "without Redis the bank is asked")
+}
+
+// otherBank lists one bank of its own.
+type otherBank struct{ provider.Bank }
+
+func (otherBank) Banks(context.Context) ([]provider.BankInfo, error) {
+	return []provider.BankInfo{{Code: "999", Name: "Other Bank"}}, nil
+}
+
+// Another bank beside the same Redis has a list of its own: the first one's would say for an hour
+// that the other's codes are of no bank.
+func TestEachBankHasItsList(t *testing.T) {
+	b := setup(t)
+	r, log := b.Redis(), b.log.Logger()
+	first := transfer.NewBankList(b.client, "bank.example", r, b.Clock, log)
+	own, err := first.Banks(b.ctx)
+	require.NoError(t, err)
+	other, err := transfer.NewBankList(otherBank{}, "other.example", r, b.Clock, log).Banks(b.ctx)
+	require.NoError(t, err)
+	require.Equal(t, []provider.BankInfo{{Code: "999", Name: "Other Bank"}}, other)
+	again, err := first.Banks(b.ctx)
+	require.NoError(t, err)
+	require.Equal(t, own, again)
+	require.Equal(t, 1, b.bank.Calls(banksCall), "kept")
 }
 
 // deafBank never answers.
@@ -64,12 +88,12 @@ func TestBankListOfASilentBank(t *testing.T) {
 	b := setup(t)
 	log := b.log.Logger()
 	r := b.Redis()
-	first, err := transfer.NewBankList(b.client, r, b.Clock, log).Banks(b.ctx)
+	first, err := transfer.NewBankList(b.client, "bank.example", r, b.Clock, log).Banks(b.ctx)
 	require.NoError(t, err)
 	b.Clock.Advance(2 * time.Hour)
 	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
 	defer cancel()
-	stale, err := transfer.NewBankList(deafBank{b.client}, r, b.Clock, log).Banks(ctx)
+	stale, err := transfer.NewBankList(deafBank{b.client}, "bank.example", r, b.Clock, log).Banks(ctx)
 	require.NoError(t, err)
 	require.NoError(t, ctx.Err())
 	require.Equal(t, first, stale)

@@ -86,7 +86,7 @@ func TestANameThatMayNotBeSeen(t *testing.T) {
 // old, or none at all, refuses nobody.
 func TestAnUnknownBank(t *testing.T) {
 	b := setup(t)
-	list := transfer.NewBankList(b.client, b.Redis(), b.Clock, slog.New(slog.DiscardHandler))
+	list := transfer.NewBankList(b.client, "bank.example", b.Redis(), b.Clock, slog.New(slog.DiscardHandler))
 	b.svc = b.service(func(o *transfer.Options) { o.Banks = list })
 	b.fund("1000.00")
 	unknown := order("100.00")

@@ -213,7 +213,7 @@ func TestRefundRefusals(t *testing.T) {
 func TestRefundFindsTheBankByItsName(t *testing.T) {
 	b := setup(t)
 	b.svc = b.service(func(o *transfer.Options) {
-		o.Banks = transfer.NewBankList(b.client, b.Redis(), b.Clock, b.log.Logger())
+		o.Banks = transfer.NewBankList(b.client, "bank.example", b.Redis(), b.Clock, b.log.Logger())
 	})
 	for _, c := range []struct {
 		code, bank, want string
