@@ -180,9 +180,9 @@ type change struct {
 	command
 	args    cobra.PositionalArgs // one argument, unless it is set
 	unasked bool                 // made without confirmation
-	// urgent: what its sentence says may change while it is read, such as a balance, and it is made
-	// all the same.
-	urgent bool
+	// moves: what its sentence says moves by itself while it is read, such as a balance or when
+	// work is due, and the change is made all the same: it stops money, or decides nothing.
+	moves bool
 	// plan checks the arguments and reads what is to be changed. It changes nothing.
 	plan func(ctx context.Context, tools *app.Tools, args []string) (plan, error)
 }
@@ -226,7 +226,7 @@ func (t *tool) newChangeCmd(c change) *cobra.Command {
 		return t.with(cmd, func(ctx context.Context, tools *app.Tools) error {
 			p, err := c.plan(ctx, tools, args)
 			if err == nil && p.noChange == nil && !c.unasked {
-				if err = f.confirm(cmd, p.will); err == nil && !f.yes && !c.urgent {
+				if err = f.confirm(cmd, p.will); err == nil && !f.yes && !c.moves {
 					p, err = c.planAgain(ctx, tools, args, p.will)
 				}
 			}
@@ -259,7 +259,7 @@ func (t *tool) newChangeCmd(c change) *cobra.Command {
 // It refuses if the change is not the one any more that was agreed to.
 func (c change) planAgain(ctx context.Context, tools *app.Tools, args []string, saw string) (plan, error) {
 	p, err := c.plan(ctx, tools, args)
-	if err == nil && p.noChange == nil && !sameSentence(saw, p.will) {
+	if err == nil && p.noChange == nil && p.will != saw {
 		err = errChanged
 	}
 	return p, err

@@ -395,15 +395,6 @@ func TestConsoleActsOnlyOnWhatWasShown(t *testing.T) {
 	require.Equal(t, 400, d.do(http.MethodGet, "/console/api/read/review-list?limit=1&limit=2", nil, &said))
 }
 
-// What begins now begins a little later for whoever has read the sentence first.
-func TestSameSentence(t *testing.T) {
-	t.Parallel()
-	require.True(t, sameSentence("until 2026-11-23T15:00:00Z.", "until 2026-11-23T15:00:09Z."))
-	require.False(t, sameSentence("until 2026-11-23T15:00:00Z.", "until 2026-11-24T15:00:00Z."))
-	require.False(t, sameSentence("NGN 5.00", "NGN 6.00"))
-	require.False(t, sameSentence("until 2026-11-23T15:00:00Z.", "until it is lifted."))
-}
-
 // The queue page may be looked at by either login, and changed by an operator's session alone.
 func TestQueuesAreChangedByOperatorsAlone(t *testing.T) {
 	o := setup(t)

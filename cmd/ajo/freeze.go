@@ -58,7 +58,7 @@ func (t *tool) newFreezeAccountCmd() *cobra.Command {
 	var until whenFlag
 	var all bool
 	return t.newChangeCmd(change{
-		urgent: true,
+		moves: true,
 		command: command{
 			use: "account <account>", short: "Stop the payouts of an account",
 			long:    fmt.Sprintf(freezeLong, "of the account") + "\nWith --all they are refused (409 account is frozen).",
@@ -86,7 +86,7 @@ func (t *tool) newFreezeAccountCmd() *cobra.Command {
 func (t *tool) newFreezeTenantCmd() *cobra.Command {
 	var until whenFlag
 	return t.newChangeCmd(change{
-		urgent: true,
+		moves: true,
 		command: command{
 			use: "tenant <id or e-mail>", short: "Stop the payouts of a tenant", complete: t.tenants(),
 			long:    fmt.Sprintf(freezeLong, "of the tenant") + "\nIts key and its sessions keep working; \"ajo tenant suspend\" refuses them too.",
@@ -107,7 +107,7 @@ func (t *tool) newFreezeTenantCmd() *cobra.Command {
 func (t *tool) newFreezePayoutsCmd() *cobra.Command {
 	var until whenFlag
 	return t.newChangeCmd(change{
-		urgent: true,
+		moves: true,
 		command: command{
 			use: "payouts", short: "Stop all payouts of all tenants",
 			long:    fmt.Sprintf(freezeLong, "of any tenant"),

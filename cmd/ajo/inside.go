@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -73,7 +71,7 @@ func (in *inside) change(ctx context.Context, c change, args []string) error {
 	case in.call.Saw == "":
 		in.answer = console.Answer{Will: p.will}
 		return nil
-	case !c.urgent && !sameSentence(in.call.Saw, p.will):
+	case !c.moves && in.call.Saw != p.will:
 		return console.ErrChanged
 	}
 	r, err := p.do(in.call.By)
@@ -85,24 +83,4 @@ func (in *inside) change(ctx context.Context, c change, args []string) error {
 		in.answer.Note = strings.TrimSpace(fmt.Sprintf("%s %s", r.note, notEnqueued))
 	}
 	return nil
-}
-
-var moments = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
-
-// sameSentence reports whether two sentences say the same. What begins now or in two hours does so
-// a little later for whoever has read the sentence first.
-func sameSentence(a, b string) bool {
-	const reading = 15 * time.Minute
-	before, after := moments.FindAllString(a, -1), moments.FindAllString(b, -1)
-	if moments.ReplaceAllString(a, "") != moments.ReplaceAllString(b, "") || len(before) != len(after) {
-		return false
-	}
-	for i := range before {
-		from, err := time.Parse(time.RFC3339, before[i])
-		to, other := time.Parse(time.RFC3339, after[i])
-		if err != nil || other != nil || to.Sub(from).Abs() > reading {
-			return false
-		}
-	}
-	return true
 }

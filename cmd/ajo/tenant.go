@@ -186,7 +186,7 @@ func nameAndStatus(r tenant.Record) string {
 }
 
 func (t *tool) newSuspendCmd() *cobra.Command {
-	return t.newChangeCmd(change{urgent: true, command: command{
+	return t.newChangeCmd(change{moves: true, command: command{
 		use: "suspend <id or e-mail>", short: "Refuse a tenant's API keys and sessions from now on", complete: t.tenants(),
 		example: `  ajo tenant suspend ops@shop.example --reason "ticket 4711"`,
 	}, plan: planByTenant(func(ctx context.Context, tools *app.Tools, r tenant.Record) (plan, error) {

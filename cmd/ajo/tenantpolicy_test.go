@@ -70,23 +70,26 @@ func (l *late) Read(p []byte) (int, error) {
 	return l.terminal.Read(p)
 }
 
+// agree runs a command that asks, for a person who agrees after something else has happened.
+func (o *ops) agree(before func(), args ...string) error {
+	o.T.Helper()
+	_, said, err := o.runWith(&late{types("y\n"), before}, append(args, "--reason", "ticket 1")...)
+	require.Contains(o.T, said, "Proceed?")
+	return err
+}
+
 // What was read before a person was asked is not written over what others have set since.
 func TestAskedBeforeSomebodyElse(t *testing.T) {
 	o := setup(t)
 	id := o.tenant.String()
-	ask := func(before func(), args ...string) error {
-		_, said, err := o.runWith(&late{types("y\n"), before}, append(args, "--reason", "ticket 1")...)
-		require.Contains(t, said, "Proceed?")
-		return err
-	}
 	policy, limits := []string{"tenant", "policy", "set", id}, []string{"tenant", "limits", "set", id}
-	err := ask(func() {
+	err := o.agree(func() {
 		o.good(append(policy, "--approvals", "2", "--above", "500", "--yes", "--reason", "ticket 2")...)
 	}, append(policy, "--wait-hours", "0")...)
 	require.ErrorIs(t, err, errChanged)
 	require.Equal(t, 2, decode[policyShown](o, "tenant", "policy", "show", id).Policy.Approvals)
 	// the sentence does not name the hook
-	err = ask(func() {
+	err = o.agree(func() {
 		o.Exec(`UPDATE tenants SET approval_hook = 'https://shop.example/hook', webhook_secret = '\x00' WHERE id = $1`, o.tenant)
 	}, append(policy, "--day-above", "9000")...)
 	require.NoError(t, err)
@@ -94,12 +97,43 @@ func TestAskedBeforeSomebodyElse(t *testing.T) {
 	require.Equal(t, new("https://shop.example/hook"), p.Hook)
 	require.Equal(t, new(money.Must("9000.00")), p.DayThreshold)
 
-	err = ask(func() { o.good(append(limits, "--max-tenant-day", "2000.50", "--yes", "--reason", "ticket 3")...) }, append(limits, "--max-transfer", "500")...)
+	err = o.agree(func() { o.good(append(limits, "--max-tenant-day", "2000.50", "--yes", "--reason", "ticket 3")...) }, append(limits, "--max-transfer", "500")...)
 	require.ErrorIs(t, err, errChanged)
 	require.Len(t, decode[limitsShown](o, "tenant", "limits", "show", id).Sets, 1)
-	require.NoError(t, ask(nil, append(limits, "--max-transfer", "500")...))
+	require.NoError(t, o.agree(nil, append(limits, "--max-transfer", "500")...))
 	set := decode[limitsShown](o, "tenant", "limits", "show", id).Standing.Payouts
 	require.Equal(t, "500.00 2000.50", set.MaxTransfer.String()+" "+set.MaxTenantDay.String())
+}
+
+// The times in a sentence are part of it: by another of the last minutes, a secret is meant that
+// nobody was shown, or a recall that was opened since.
+func TestAskedBeforeAnotherTime(t *testing.T) {
+	o := setup(t)
+	rotate := []string{"tenant", "rotate-secret", o.tenant.String()}
+	for range 2 {
+		o.good(append(rotate, "--yes", "--reason", "it leaked")...)
+	}
+	o.Exec(`UPDATE tenants SET webhook_secret_previous_until = webhook_secret_previous_until - interval '3 minutes' WHERE id = $1`, o.tenant)
+	err := o.agree(func() { o.good(append(rotate, "--yes", "--reason", "it leaked again")...) }, rotate...)
+	require.ErrorIs(t, err, errChanged, "the secret that was just made would stop")
+
+	event := o.recalled().String()
+	o.Exec(`UPDATE recalls SET opened_at = now() - interval '3 minutes'`)
+	err = o.agree(func() {
+		o.good("recalls", "keep", event, "--yes", "--reason", "the money is there")
+		o.good("recalls", "open", event, "--yes", "--reason", "the bank's letter")
+	}, "recalls", "keep", event)
+	require.ErrorIs(t, err, errChanged)
+	require.Equal(t, "open", testenv.Value[string](o.Env, `SELECT status FROM recalls`))
+}
+
+// What decides nothing is done also when its time has moved while somebody read it.
+func TestAskedBeforeWorkMoved(t *testing.T) {
+	o := setup(t)
+	ref, id := o.transfer("processing")
+	later := func() { o.Exec(`UPDATE work SET due_at = now() + interval '1 hour' WHERE id = $1`, id) }
+	require.NoError(t, o.agree(later, "transfers", "poll", ref))
+	require.NoError(t, o.agree(later, "work", "retry", id.String()))
 }
 
 // Money is stopped although the balance that the question names has moved meanwhile.

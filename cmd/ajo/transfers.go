@@ -181,22 +181,27 @@ func outcome(d transfer.Detail) []field {
 
 // transferChange changes the transfer that its one argument names.
 func (t *tool) transferChange(c command, planFor func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error)) *cobra.Command {
-	return t.newChangeCmd(change{command: c, plan: func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
+	return t.newChangeCmd(change{command: c, plan: planTransfer(planFor)})
+}
+
+// planTransfer is the plan of a change whose one argument names a transfer.
+func planTransfer(planFor func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error)) func(context.Context, *app.Tools, []string) (plan, error) {
+	return func(ctx context.Context, tools *app.Tools, args []string) (plan, error) {
 		d, err := tools.Transfers.Show(ctx, args[0])
 		if err != nil {
 			return plan{}, err
 		}
 		return planFor(ctx, tools, d)
-	}})
+	}
 }
 
 func (t *tool) newPollCmd() *cobra.Command {
-	return t.transferChange(command{
+	return t.newChangeCmd(change{moves: true, command: command{
 		use: "poll <merchantTxRef>", short: "Make a transfer's next step due now",
 		long: `Makes a transfer's next step due now instead of at its scheduled time: a pending transfer is submitted if it is covered,
 and the bank is asked about any other. The command decides nothing by itself, and ends nothing early.`,
 		example: `  ajo transfers poll AJO0198c0de000070008000000000000001 --reason "the bank is up again"`,
-	}, func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
+	}, plan: planTransfer(func(ctx context.Context, tools *app.Tools, d transfer.Detail) (plan, error) {
 		if d.Over() {
 			return plan{}, transfer.ErrOver
 		}
@@ -212,7 +217,7 @@ and the bank is asked about any other. The command decides nothing by itself, an
 				return done(d, "The transfer is %s; its next step: %s.", d.Status, d.NextStep), err
 			},
 		}, nil
-	})
+	})})
 }
 
 func (t *tool) newCancelCmd() *cobra.Command {

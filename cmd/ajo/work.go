@@ -193,6 +193,7 @@ var retryEffects = map[work.Kind]string{
 func (t *tool) newWorkRetryCmd() *cobra.Command {
 	var kind string
 	return t.newChangeCmd(change{
+		moves: true,
 		command: command{
 			use: "retry <id>", short: "Make an item of pending work due now, and forget its failures",
 			long: `Makes the work on an event, a transfer, a delivery or an account due now and enqueues it, instead of waiting for its time or for the
