@@ -70,6 +70,6 @@ func (e *edge) releaseHold(c *fiber.Ctx) error {
 	if err != nil || done {
 		return err
 	}
-	r, err := e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, pathID(c), e.member(c), e.standing(c), key)
+	r, err := e.Accounts.ReleaseHold(c.UserContext(), caller(c).ID, pathID(c), e.acting(c), key)
 	return e.answerOnce(c, key, r, err)
 }

@@ -40,8 +40,8 @@ func TestRefundByAMember(t *testing.T) {
 	require.Equal(t, "2000.00", lines[1]["after"].(map[string]any)["amount"])
 }
 
-// A member holds money and releases it, without a password; an API key's holds stay out of the
-// audit log.
+// A member holds money and releases it, without a password; of an API key's holds the audit log has
+// the release alone, which may end what a member has held.
 func TestHoldByAMember(t *testing.T) {
 	w := setup(t)
 	owner, key := w.funded("5000.00")
@@ -59,11 +59,15 @@ func TestHoldByAMember(t *testing.T) {
 	w.ask("POST", release, "", 200, finance.withSession()).has(t, fields{"status": "released"})
 	w.do("POST", release, "", finance.withSession()...).refused(422, "hold is not open")
 	w.do("POST", payOut, provenOrder, finance.withSession()...).ok(202, nil)
-	w.do("POST", "/v1/accounts/shop-1/holds", `{"amount":"1.00","reason":"mine"}`, key...).ok(201, nil)
+	mine := w.ask("POST", "/v1/accounts/shop-1/holds", `{"amount":"1.00","reason":"mine"}`, 201, key)["id"].(string)
 	for _, action := range []string{"hold.place", "hold.release"} {
 		lines := w.read(owner.withSession(), "/auth/audit?action="+action).list("entries")
 		require.Len(t, lines, 1, action)
 		lines[0].has(t, fields{"actor": "session:" + finance.email, "target": "hold:" + h["id"].(string)})
 		require.Equal(t, map[string]any{"accountRef": "shop-1", "amount": "4500.00", "reason": "a dispute"}, lines[0]["after"])
 	}
+	w.ask("POST", "/v1/holds/"+mine+"/release", "", 200, key).has(t, fields{"status": "released"})
+	line := w.read(owner.withSession(), "/auth/audit?action=hold.release").list("entries")[0]
+	line.has(t, fields{"target": "hold:" + mine})
+	require.Regexp(t, "^key:", line["actor"])
 }

@@ -33,7 +33,7 @@ type NewHold struct {
 	Reason   string
 	Until    *time.Time     // nil: until it is released
 	By       *audit.By      // the member who asks for it; nil: an API key, whose holds are not in the audit log
-	Standing audit.Standing // of who asks for it, checked behind the balance's lock
+	Standing audit.Standing // of that key, checked behind the balance's lock
 }
 
 // holdShown is what the audit log keeps of a hold.
@@ -43,12 +43,9 @@ type holdShown struct {
 	Reason     string `json:"reason"`
 }
 
-// writeHold records that a member has placed or released a hold. Of an API key there is no line, so
-// its standing is checked by itself; a member's is as the line is written ([audit.By.While]).
-func writeHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID uuid.UUID, by *audit.By, standing audit.Standing, action string, h ledger.Hold) error {
-	if by == nil {
-		return standing.Check(ctx, tx)
-	}
+// writeHold records that a hold was placed or released. The standing of who did it is checked as
+// the line is written ([audit.By.While]).
+func writeHold(ctx context.Context, tx pg.Tx, now time.Time, tenantID uuid.UUID, by audit.By, action string, h ledger.Hold) error {
 	return audit.Write(ctx, tx, now, by.Entry(action, "hold:"+h.ID.String(), audit.Change{After: holdShown{h.AccountRef, h.Amount.String(), h.Reason}}).Of(tenantID))
 }
 
@@ -89,23 +86,26 @@ func (s *Service) PlaceHold(ctx context.Context, tenantID uuid.UUID, ref string,
 		if err != nil {
 			return nil, err
 		}
-		return h, writeHold(ctx, tx, now, tenantID, n.By, n.Standing, "hold.place", h)
+		if n.By == nil {
+			return h, n.Standing.Check(ctx, tx)
+		}
+		return h, writeHold(ctx, tx, now, tenantID, *n.By, "hold.place", h)
 	})
 }
 
 // ReleaseHold ends a hold. A settlement that waits for the money goes on at once: its item of work
-// is made due after the commit, and what a death leaves behind looks again by its own schedule. by
-// is the member who asks for it; nil: an API key. standing is checked behind the balance's lock.
-// ledger.ErrHoldNotFound, ledger.ErrHoldEnded, ledger.ErrHoldOfLimit, and the refusals of package
-// idempotency.
-func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, by *audit.By, standing audit.Standing, key idempotency.Request) (idempotency.Result, error) {
+// is made due after the commit, and what a death leaves behind looks again by its own schedule. The
+// audit log has it, also by an API key: nothing else says who let the money go. The standing of by
+// is checked behind the balance's lock. ledger.ErrHoldNotFound, ledger.ErrHoldEnded,
+// ledger.ErrHoldOfLimit, and the refusals of package idempotency.
+func (s *Service) ReleaseHold(ctx context.Context, tenantID, id uuid.UUID, by audit.By, key idempotency.Request) (idempotency.Result, error) {
 	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
 		h, err := ledger.ReleaseHold(ctx, tx, now, tenantID, id)
 		if err != nil {
 			return nil, err
 		}
 		tx.AfterCommit(func(ctx context.Context) { _ = freeze.Resume(ctx, s.Pool, now, freeze.Account, h.AccountID) })
-		return h, writeHold(ctx, tx, now, tenantID, by, standing, "hold.release", h)
+		return h, writeHold(ctx, tx, now, tenantID, by, "hold.release", h)
 	})
 }
 

@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func TestBoundsOfAHold(t *testing.T) {
 	require.Equal(t, 2, testenv.Value[int](b.Env, `SELECT count(*) FROM holds WHERE account_id = $1`, id))
 }
 
-// What a member places and releases is in the audit log, and what a key does is not; a hold is
+// What a member places is in the audit log, and so is each release, by a key too; a hold is
 // released by its own tenant, and changes nothing of another's.
 func TestWhoHoldsAndReleases(t *testing.T) {
 	t.Parallel()
@@ -70,18 +71,19 @@ func TestWhoHoldsAndReleases(t *testing.T) {
 	logged := func() string {
 		return testenv.Value[string](b.Env, `SELECT coalesce(string_agg(action, ' ' ORDER BY id), '') FROM audit_log WHERE tenant_id = $1`, b.tenant)
 	}
+	key := audit.Key(uuid.New(), netip.Addr{})
 	byKey, byMember, byOperator := hold(nil), hold(&byHand), hold(nil)
 	require.Equal(t, "hold.place", logged())
-	_, err := b.svc.ReleaseHold(b.ctx, b.Tenant(), byKey, nil, nil, idempotency.Request{})
+	_, err := b.svc.ReleaseHold(b.ctx, b.Tenant(), byKey, key, idempotency.Request{})
 	require.ErrorIs(t, err, ledger.ErrHoldNotFound)
 	_, err = b.svc.Hold(b.ctx, b.Tenant(), byKey)
 	require.ErrorIs(t, err, ledger.ErrHoldNotFound)
-	_, err = b.svc.ReleaseHold(b.ctx, b.tenant, byKey, nil, nil, idempotency.Request{})
-	require.NoError(t, err)
-	require.Equal(t, "hold.place", logged())
-	_, err = b.svc.ReleaseHold(b.ctx, b.tenant, byMember, &byHand, nil, idempotency.Request{})
+	_, err = b.svc.ReleaseHold(b.ctx, b.tenant, byKey, key, idempotency.Request{})
 	require.NoError(t, err)
 	require.Equal(t, "hold.place hold.release", logged())
+	_, err = b.svc.ReleaseHold(b.ctx, b.tenant, byMember, byHand, idempotency.Request{})
+	require.NoError(t, err)
+	require.Equal(t, "hold.place hold.release hold.release", logged())
 	_, err = account.ReleaseHoldByHand(b.ctx, b.Pool, b.Clock.Now(), byOperator, byHand)
 	require.NoError(t, err)
 	require.Equal(t, byHand.Reason, testenv.Value[string](b.Env, `SELECT reason FROM audit_log WHERE action = 'accounts.release' AND target = $1`, "account:"+id.String()))

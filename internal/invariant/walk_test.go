@@ -441,7 +441,7 @@ func (w *walk) release() {
 		w.asked(err)
 		return
 	}
-	_, err := w.accounts.ReleaseHold(w.ctx, testenv.Value[uuid.UUID](w.Env, `SELECT tenant_id FROM holds WHERE id = $1`, id), id, nil, nil, idempotency.Request{})
+	_, err := w.accounts.ReleaseHold(w.ctx, testenv.Value[uuid.UUID](w.Env, `SELECT tenant_id FROM holds WHERE id = $1`, id), id, returned, idempotency.Request{})
 	w.asked(err)
 }
 

@@ -154,7 +154,7 @@ func later(a, b time.Time) time.Time {
 func (b *policies) release(id uuid.UUID) {
 	b.T.Helper()
 	hold := testenv.Value[uuid.UUID](b.Env, `SELECT h.id FROM holds h JOIN ledger_entries e ON e.id = h.entry_id WHERE e.transaction_group_id = $1 AND h.status = 'open'`, id)
-	_, err := b.accounts.ReleaseHold(b.ctx, b.tenant, hold, nil, nil, idempotency.Request{})
+	_, err := b.accounts.ReleaseHold(b.ctx, b.tenant, hold, byHand, idempotency.Request{})
 	require.NoError(b.T, err)
 }
 

@@ -235,12 +235,12 @@ func TestRecallOfASplit(t *testing.T) {
 					b.has(own, "497.50", partner)
 					require.Equal(t, id, b.receive(b.reversal(txn)).Recalled)
 					b.has(spent+" of "+own, "0.00 of 497.50", there)
+					by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
 					for _, hold := range testenv.Value[[]uuid.UUID](b.Env, `SELECT coalesce(array_agg(id), '{}') FROM holds WHERE status = 'open'`) {
-						_, err := b.accounts.ReleaseHold(b.ctx, b.tenant, hold, nil, nil, idempotency.Request{})
+						_, err := b.accounts.ReleaseHold(b.ctx, b.tenant, hold, by, idempotency.Request{})
 						require.ErrorIs(t, err, ledger.ErrHoldOfRecall)
 					}
 					var err error
-					by := audit.By{Actor: "ops@example.com", Reason: "the bank wrote"}
 					switch {
 					case byHand && taken:
 						_, err = b.svc.DecideRecall(b.ctx, id, payment.RecallReversed, by)

@@ -316,7 +316,7 @@ func TestDeveloperMakesNoKeyThatMovesMoney(t *testing.T) {
 	}
 	_, err := make(dev, "accounts:read", "webhooks:write")
 	require.NoError(t, err)
-	for _, scope := range []string{"payouts:create", "accounts:transfer"} {
+	for _, scope := range []string{"payouts:create", "accounts:transfer", "holds:write"} {
 		_, err := make(dev, "accounts:read", scope)
 		require.EqualError(t, err, "a key with the scope "+scope+" needs the role owner; yours is developer")
 		k, err := make(b.member(s.owner), scope)

@@ -41,8 +41,9 @@ func readRole(name string) (Role, error) {
 	return r, nil
 }
 
-// movesMoney are the scopes of keys that only the owner makes.
-var movesMoney = []Scope{AccountsTransfer, PayoutsCreate}
+// movesMoney are the scopes of keys that only the owner makes. To release a hold is one of them: it
+// lets money go that a member has held, and ends a refund that an account's policy has ordered.
+var movesMoney = []Scope{AccountsTransfer, HoldsWrite, PayoutsCreate}
 
 // mayMake refuses a key that moves money to all but the owner. A developer who could make one would
 // have the right to pay out.

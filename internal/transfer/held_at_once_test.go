@@ -232,7 +232,7 @@ func (r *heldRun) act(a act, name string) error {
 			return nil
 		}
 		var did idempotency.Result
-		if did, err = r.accounts().ReleaseHold(r.ctx, r.tenant, h.ID, nil, nil, key); err == nil {
+		if did, err = r.accounts().ReleaseHold(r.ctx, r.tenant, h.ID, byHand, key); err == nil {
 			if err := json.Unmarshal(did.Answer.Body, &h); err != nil { // of the first request under the key
 				return err
 			}

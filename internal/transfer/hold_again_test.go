@@ -145,7 +145,7 @@ func TestLimitsHoldStaysWhenARefundComesBack(t *testing.T) {
 		t.Helper()
 		require.Equal(t, "policy "+amount, b.openHold(entry))
 		id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM holds WHERE entry_id = $1 AND status = 'open'`, entry)
-		_, err := b.accounts().ReleaseHold(b.ctx, b.tenant, id, nil, nil, idempotency.Request{})
+		_, err := b.accounts().ReleaseHold(b.ctx, b.tenant, id, byHand, idempotency.Request{})
 		require.NoError(t, err)
 	}
 	release("40.00")

@@ -17,7 +17,7 @@ export const scopes = {
   'payouts:read': 'Read payouts, look up account holders',
   'webhooks:read': 'Read endpoints, the event log and dead letters', 'webhooks:write': 'Set webhook URLs, read secrets, send events again',
 };
-const movesMoney = ['accounts:transfer', 'payouts:create']; // only the owner makes such keys
+const movesMoney = ['accounts:transfer', 'holds:write', 'payouts:create']; // only the owner makes such keys
 
 const kept = 'It is shown only once and cannot be read again. Store it like a password.';
 
