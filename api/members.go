@@ -85,12 +85,11 @@ func (e *edge) removeMember(c *fiber.Ctx) error {
 
 // handOver is POST /auth/members/:id/hand-over, an addition.
 func (e *edge) handOver(c *fiber.Ctx) error {
-	t := caller(c)
-	password, err := e.readPassword(c)
+	p, err := e.readProof(c, readBody(c))
 	if err != nil {
 		return err
 	}
-	m, err := e.Tenants.HandOver(c.UserContext(), t.ID, t.Member, pathID(c), password, e.changing(c))
+	m, err := e.Tenants.HandOver(c.UserContext(), caller(c), pathID(c), p, e.changing(c))
 	return answer(c, m, err)
 }
 

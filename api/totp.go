@@ -122,14 +122,20 @@ func (e *edge) prove(c *fiber.Ctx, in *body) (asked []byte, err error) {
 	if e.Sandbox != nil {
 		return asked, in.err()
 	}
-	password, code := in.secret("password"), in.secret("code")
+	p, err := e.readProof(c, in)
+	if err != nil {
+		return nil, err
+	}
+	return asked, e.Tenants.Prove(c.UserContext(), caller(c), p)
+}
+
+// readProof reads the member's own password or code, and counts the try.
+func (e *edge) readProof(c *fiber.Ctx, in *body) (tenant.Proof, error) {
+	p := tenant.Proof{Password: in.secret("password"), Code: in.secret("code"), From: e.address(c)}
 	if err := in.err(); err != nil {
-		return nil, err
+		return p, err
 	}
-	if err := e.limitMember(c); err != nil {
-		return nil, err
-	}
-	return asked, e.Tenants.Prove(c.UserContext(), caller(c), password, code, e.address(c))
+	return p, e.limitMember(c)
 }
 
 // limitMember counts a try of the member's password or code.

@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/pquerna/otp/totp"
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/tenant"
+	"ajo/internal/testenv"
 )
 
 // factor sets up a second factor over HTTP, and returns its secret and the recovery codes.
@@ -60,6 +62,20 @@ func TestSecondFactorOverHTTP(t *testing.T) {
 	w.do("POST", "/auth/totp-required", `{"required":false}`, m.withSession()...).ok(200, nil)
 	w.do("POST", "/auth/totp/off", fmt.Sprintf(`{"code":%q}`, codes[1]), m.withSession()...).ok(200, nil)
 	login("").ok(200, nil)
+}
+
+// The ownership is handed over with the stronger of the two that the owner has, as money is paid
+// out: the password alone, and a browser that was left open, are not enough beside a second factor.
+func TestHandOverTakesTheSecondFactor(t *testing.T) {
+	w := setup(t)
+	owner := w.onboard()
+	next := w.joins(owner, tenant.Viewer)
+	path := "/auth/members/" + testenv.Value[uuid.UUID](w.Env, `SELECT id FROM members WHERE email = $1`, next.email).String() + "/hand-over"
+	shared, _ := w.factor(owner)
+	w.do("POST", path, fmt.Sprintf(`{"password":%q}`, password), owner.withSession()...).refused(400, "code is required")
+	w.do("POST", path, `{"code":"abc"}`, owner.withSession()...).refused(400, "code is wrong")
+	w.ask("POST", path, fmt.Sprintf(`{"code":%q}`, w.totp(shared)), 200, owner.withSession()).has(t, fields{"role": "owner"})
+	w.read(next.withSession(), "/auth/member").has(t, fields{"role": "owner"})
 }
 
 // Where the tenant requires a second factor, the owner and finance without one get to those

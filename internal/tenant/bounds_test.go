@@ -74,7 +74,7 @@ func TestOthersRowsDoNotExist(t *testing.T) {
 	err := func(_ any, err error) error { return err }
 	require.ErrorIs(t, err(b.SetRole(ctx, s.id, member, string(Viewer), bySession)), ErrMemberNotFound)
 	require.ErrorIs(t, err(b.RemoveMember(ctx, s.id, member, bySession)), ErrMemberNotFound)
-	require.ErrorIs(t, err(b.HandOver(ctx, s.id, b.member(s.owner), member, password, bySession)), ErrMemberNotFound)
+	require.ErrorIs(t, err(b.HandOver(ctx, Tenant{ID: s.id, Member: b.member(s.owner)}, member, Proof{Password: password}, bySession)), ErrMemberNotFound)
 	require.ErrorIs(t, err(b.EndSessions(ctx, s.id, "dora@neighbour.example", byHand)), ErrMemberNotFound)
 	require.ErrorIs(t, err(b.RevokeKey(ctx, s.id, key, bySession)), ErrKeyNotFound)
 	_, _, rotated := b.RotateOne(ctx, s.id, anOwner, key, time.Hour, bySession)

@@ -316,16 +316,14 @@ func (s *Service) changeMember(ctx context.Context, id, memberID uuid.UUID, do f
 	})
 }
 
-// HandOver makes a member the owner, and who was it, finance. It takes the present owner's
-// password, so that a session that was left open is not enough. The tenant's e-mail address becomes
-// the new owner's; both get an e-mail. The owner's session only. [ErrPassword];
+// HandOver makes a member the owner, and who was it, finance. It takes the present owner's proof,
+// as [Service.Prove] does, so that a session that was left open is not enough. The tenant's e-mail
+// address becomes the new owner's; both get an e-mail. The owner's session only.
 // [ErrMemberNotFound], [errNotJoined]; [errOwner] for the owner itself; a refusal that names the
-// role when the ownership was handed over meanwhile, or the password changed.
-func (s *Service) HandOver(ctx context.Context, id uuid.UUID, from Member, to uuid.UUID, password secret.Redacted, by audit.By) (m MemberRecord, err error) {
-	if password.IsZero() {
-		return m, errPasswordMissing
-	}
-	was, err := s.checkOwnPassword(ctx, from.ID, password, ErrPassword)
+// role when the ownership was handed over meanwhile, or the password that was given changed.
+func (s *Service) HandOver(ctx context.Context, t Tenant, to uuid.UUID, p Proof, by audit.By) (m MemberRecord, err error) {
+	id, from := t.ID, t.Member
+	was, err := s.checkProof(ctx, t, p)
 	if err != nil {
 		return m, err
 	}
@@ -336,7 +334,7 @@ func (s *Service) HandOver(ctx context.Context, id uuid.UUID, from Member, to uu
 		case next.Status != MemberActive:
 			return errNotJoined
 		}
-		given, err := tx.Exec(ctx, `UPDATE members SET role = $3 WHERE id = $1 AND role = $4 AND password_hash = $2`, from.ID, was, Finance, Owner)
+		given, err := tx.Exec(ctx, `UPDATE members SET role = $3 WHERE id = $1 AND role = $4 AND ($2 = '' OR password_hash = $2)`, from.ID, was, Finance, Owner)
 		switch {
 		case err != nil:
 			return err

@@ -339,26 +339,27 @@ func TestHandOversAtOnce(t *testing.T) {
 	link, _, err := b.LoginLink(ctx, s.id, byHand)
 	require.NoError(t, err)
 	owner := b.member(s.owner)
+	by, right := Tenant{ID: s.id, Member: owner}, Proof{Password: password}
 	var next []Member
 	for i := range 4 {
 		m, _ := s.joined(fmt.Sprintf("m%d@example.com", i), Roles[i%3+1])
 		next = append(next, m)
 	}
-	_, err = b.HandOver(ctx, s.id, owner, next[0].ID, secret.Redact("wrong horse"), bySession)
+	_, err = b.HandOver(ctx, by, next[0].ID, Proof{Password: secret.Redact("wrong horse")}, bySession)
 	require.ErrorIs(t, err, ErrPassword)
-	_, err = b.HandOver(ctx, s.id, owner, owner.ID, password, bySession)
+	_, err = b.HandOver(ctx, by, owner.ID, right, bySession)
 	require.ErrorIs(t, err, errOwner)
-	_, err = b.HandOver(ctx, s.id, owner, uuid.New(), password, bySession)
+	_, err = b.HandOver(ctx, by, uuid.New(), right, bySession)
 	require.ErrorIs(t, err, ErrMemberNotFound)
 	waiting, _ := s.invited("late@example.com", Finance, 1)
-	_, err = b.HandOver(ctx, s.id, owner, waiting.ID, password, bySession)
+	_, err = b.HandOver(ctx, by, waiting.ID, right, bySession)
 	require.ErrorIs(t, err, errNotJoined)
 	require.Equal(t, 1, s.owners())
 
 	fails := make([]error, len(next))
 	var all sync.WaitGroup
 	for i, m := range next {
-		all.Go(func() { _, fails[i] = b.HandOver(ctx, s.id, owner, m.ID, password, bySession) })
+		all.Go(func() { _, fails[i] = b.HandOver(ctx, by, m.ID, right, bySession) })
 	}
 	all.Wait()
 	won := -1

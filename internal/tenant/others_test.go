@@ -105,7 +105,7 @@ func TestChangesTouchNoOthers(t *testing.T) {
 		}, []string{a.carol.ID.String()}},
 		{"remove a member", func() error { return err(b.RemoveMember(ctx, a.id, a.dora.ID, bySession)) }, member(a.dora)},
 		{"hand over", func() error {
-			return err(b.HandOver(ctx, a.id, b.member(a.owner), a.bola.ID, password, bySession))
+			return err(b.HandOver(ctx, Tenant{ID: a.id, Member: b.member(a.owner)}, a.bola.ID, Proof{Password: password}, bySession))
 		}, []string{own, row("members", a.bola.ID), row("members", b.member(a.owner).ID), "login_links"}},
 	} {
 		t.Log(c.what)

@@ -2,7 +2,6 @@ package tenant
 
 import (
 	"context"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -21,7 +20,7 @@ func TestProve(t *testing.T) {
 	prove := func(password, code secret.Redacted) error {
 		tn, err := b.Session(ctx, s.owner.Token)
 		require.NoError(t, err)
-		return b.Prove(ctx, tn, password, code, netip.Addr{})
+		return b.Prove(ctx, tn, Proof{Password: password, Code: code})
 	}
 	none := secret.Redacted{}
 	require.ErrorIs(t, prove(none, none), errPasswordMissing)

@@ -5,6 +5,7 @@ import { asked, confirmed } from './dialog.js';
 import { h } from './dom.js';
 import { form } from './form.js';
 import { moment } from './format.js';
+import { proofField } from './proof.js';
 import { list, read } from './table.js';
 import { announce, badge, button, card, empty, pageHead, refreshButton, time } from './ui.js';
 
@@ -94,7 +95,7 @@ function changes(m, session, reload) {
       const yes = await asked({
         title: `Hand the account over to ${who}?`, label: 'Hand over', danger: true,
         text: `${who} then owns ${session.tenant.name}, and may remove you. Your role becomes finance. Only the new owner can undo this.`,
-        fields: [{ name: 'password', label: 'Your password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' }],
+        fields: [proofField(session)],
         act: (v) => post(path + '/hand-over', v),
       });
       if (!yes) return;

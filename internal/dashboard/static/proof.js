@@ -1,12 +1,15 @@
-// Requests that move money: who asks shows again who is there, and each is done once however often it is sent.
+// Requests that move money, or decide who may: who asks shows again who is there, and those that move it are done once however often they are sent.
 
 import { call, mode, Refusal } from './api.js';
 import { fixed } from './format.js';
 
-// proofFields are the fields of a form by which the member shows that: none where no money can leave.
-export const proofFields = (session) => (mode.test ? [] : [session.member.totp
+// proofField is the field of a form by which the member shows that.
+export const proofField = (session) => (session.member.totp
   ? { name: 'code', label: 'Code', required: true, maxlength: 64, autocomplete: 'one-time-code', spellcheck: 'false', hint: 'From your authenticator, or a recovery code. Each works once.' }
-  : { name: 'password', label: 'Your password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' }]);
+  : { name: 'password', label: 'Your password', type: 'password', required: true, maxlength: 128, autocomplete: 'current-password' });
+
+// proofFields are the fields for what is done in both modes: none where no money can leave.
+export const proofFields = (session) => (mode.test ? [] : [proofField(session)]);
 
 // sumField is a field for a sum, which may be written as people do, such as 12,000; sum is what it says as the API writes it.
 export const sumField = { name: 'amount', label: 'Amount (₦)', required: true, inputmode: 'decimal', pattern: ' *₦? *[0-9]+(,[0-9]{3})*([.][0-9]{1,2})? *', title: 'A sum in naira, such as 12,000.00', autocomplete: 'off' };
