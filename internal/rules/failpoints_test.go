@@ -172,7 +172,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/customer.Service).Rename InTx",
 		"(*ajo/internal/tenant.Service).BusinessKYC locking",
 		"(*ajo/internal/tenant.Service).Logout InTx",
-		"(*ajo/internal/tenant.Service).EndSession InTx",
+		"(*ajo/internal/tenant.Service).EndSession locking",
 		"(*ajo/internal/tenant.Service).RequireTOTP locking",
 		"(*ajo/internal/tenant.Service).openSession InTx",
 		"(*ajo/internal/tenant.Service).rehash Exec",

@@ -108,3 +108,35 @@ func TestChangesWaitForOneAnother(t *testing.T) {
 		b.Exec(`UPDATE tenants SET status = 'active', webhook_endpoints = (SELECT count(*) FROM webhook_endpoints e WHERE e.tenant_id = tenants.id AND e.removed_at IS NULL) WHERE id = $1`, o.id)
 	}
 }
+
+// A session is ended by who still may when it is: not by an owner who has handed over meanwhile,
+// nor by a session that has ended itself.
+func TestSessionIsEndedByWhoStillMay(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	s := b.shop("ada@example.com")
+	dev, _ := s.joined("dev@example.com", Developer)
+	next, in := s.joined("next@example.com", Finance)
+	id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM sessions WHERE member_id = $1`, dev.ID)
+	end := func(as Session, meanwhile ...string) error {
+		t.Helper()
+		tn, err := b.Session(ctx, as.Token)
+		require.NoError(t, err)
+		return b.Meanwhile(func(tx pg.Tx) error {
+			for _, sql := range append(meanwhile, `SELECT FROM sessions FOR NO KEY UPDATE`) {
+				if _, err := tx.Exec(ctx, sql); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, func() error {
+			_, err := b.EndSession(ctx, tn, as.Token, id, bySession)
+			return err
+		})
+	}
+	require.ErrorIs(t, end(s.owner, `UPDATE members SET role = 'finance' WHERE role = 'owner' AND tenant_id = '`+s.id.String()+`'`,
+		`UPDATE members SET role = 'owner' WHERE id = '`+next.ID.String()+`'`, `UPDATE tenants SET email = 'next@example.com' WHERE id = '`+s.id.String()+`'`), errSessionNotFound)
+	require.ErrorIs(t, end(in, `UPDATE sessions SET ended_at = now() WHERE member_id = '`+next.ID.String()+`'`), ErrUnauthorized)
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = $1`, actSignOut))
+	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM sessions WHERE id = $1 AND ended_at IS NOT NULL`, id))
+}

@@ -56,15 +56,22 @@ func (s *Service) Sessions(ctx context.Context, t Tenant, token secret.Redacted,
 }
 
 // EndSession ends one of the sessions that [Service.Sessions] lists, at once; one that has ended
-// stays as it is. [errSessionNotFound].
+// stays as it is. Behind the tenant's lock, for which changes of members wait, it goes by the role
+// that the caller has then, and behind the session's by whether the caller's own is still open.
+// [errSessionNotFound]; [ErrUnauthorized], [ErrSuspended].
 func (s *Service) EndSession(ctx context.Context, t Tenant, token secret.Redacted, sessionID uuid.UUID, by audit.By) (out SessionRecord, err error) {
-	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+	err = s.locking(ctx, t.ID, func(tx pg.Tx, now time.Time, _ locked) error {
+		if err := tx.QueryRow(ctx, `SELECT role FROM members WHERE id = $1`, t.Member.ID).Scan(&t.Member.Role); err != nil {
+			return err
+		}
 		args := s.sessionArgs(t, token)
 		args["id"] = sessionID
 		if out, err = pg.One(ctx, tx, pgx.RowToStructByPos[SessionRecord], errSessionNotFound, sessionColumns+` AND s.id = @id FOR NO KEY UPDATE OF s`, args); err != nil || out.EndedAt != nil {
 			return err
 		}
-		now := s.Clock.Now()
+		if err := s.Present(t, token)(ctx, tx); err != nil { // not as the line is written: it may be this one
+			return err
+		}
 		out.EndedAt = &now
 		if _, err := tx.Exec(ctx, `UPDATE sessions SET ended_at = $2 WHERE id = $1`, sessionID, now); err != nil {
 			return err
