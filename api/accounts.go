@@ -125,13 +125,14 @@ func (e *edge) updateAccount(c *fiber.Ctx) error {
 }
 
 // expireAccount is POST /v1/accounts/:accountRef/expire. It reads no body. The close at the bank
-// follows.
+// follows. Where the account's policy refunds late payments, it takes payouts:create, too.
 func (e *edge) expireAccount(c *fiber.Ctx) error {
 	key, done, err := e.keyOf(c, c.Request().Body())
 	if err != nil || done {
 		return err
 	}
-	r, err := e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), "requested by the tenant", e.standing(c), key)
+	end := account.Ending{Reason: "requested by the tenant", NoRefunds: caller(c).Key.Allows(tenant.PayoutsCreate), By: e.acting(c)}
+	r, err := e.Accounts.Expire(c.UserContext(), caller(c).ID, pathParam(c, accountRef), end, key)
 	return e.answerOnce(c, key, r, err)
 }
 

@@ -384,6 +384,31 @@ func TestAnExpectedAmountBesideARefundNeedsTheScopeOfPayouts(t *testing.T) {
 	change("shop-1", `{"expectedAmount":7,"policy":{}}`, writes).ok(200, nil) // nothing goes back by it any more
 }
 
+// From its end on, an account whose policy refunds late payments sends back all that is paid to it,
+// so a key that may not refund does not end it, and the audit log has who did.
+func TestAnEndBesideALateRefundNeedsTheScopeOfPayouts(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	for ref, policy := range map[string]string{"shop-1": `{"late":"refund"}`, "shop-2": `{"late":"hold"}`, "shop-3": `{"over":"refund"}`} {
+		w.do("POST", "/v1/accounts", `{"externalRef":"`+ref+`","name":"Ada Obi","policy":`+policy+`}`, m.withKey()...).ok(201, nil)
+	}
+	writes := w.newKey(w.joins(m, tenant.Developer), "Writer", []tenant.Scope{tenant.AccountsRead, tenant.AccountsWrite})
+	pays := w.newKey(m, "Payer", []tenant.Scope{tenant.AccountsWrite, tenant.PayoutsCreate})
+	before := w.rows(m)["accounts"]
+	w.do("POST", "/v1/accounts/shop-1/expire", "", "X-API-Key", writes.APIKey).refused(403, "this API key lacks the scope payouts:create")
+	require.Equal(t, before, w.rows(m)["accounts"])
+	w.read([]string{"X-API-Key", writes.APIKey}, "/v1/accounts/shop-1").has(t, fields{"Status": "active"})
+	for ref, key := range map[string]string{"shop-1": pays.APIKey, "shop-2": writes.APIKey, "shop-3": writes.APIKey} {
+		w.ask("POST", "/v1/accounts/"+ref+"/expire", "", 200, []string{"X-API-Key", key}).has(t, fields{"Status": "expired"})
+	}
+	lines := w.read(m.withSession(), "/auth/audit?action=account.expire").list("entries")
+	require.Len(t, lines, 2, "where a policy decides about what comes later")
+	for _, l := range lines {
+		after := l["after"].(map[string]any)
+		require.Equal(t, map[string]string{"shop-1": "key:" + pays.Key.ID.String(), "shop-2": "key:" + writes.Key.ID.String()}[after["accountRef"].(string)], l["actor"])
+	}
+}
+
 // Of several rotations of one key at once, one makes the new key; the others are told so.
 func TestRotatedTwiceAtOnce(t *testing.T) {
 	w := setup(t)

@@ -326,14 +326,14 @@ func TestFindingByReference(t *testing.T) {
 	}
 	old, newer := b.provision(onetime("ref")), b.provision(onetime("ref"))
 	require.Equal(t, newer.ID, get("ref").ID, "the newest active one-time account")
-	_, err := b.svc.Expire(b.ctx, b.tenant, newer.ID.String(), "test", nil, idempotency.Request{})
+	_, err := b.svc.Expire(b.ctx, b.tenant, newer.ID.String(), account.Ending{Reason: "test"}, idempotency.Request{})
 	require.NoError(t, err)
 	require.Equal(t, old.ID, get("ref").ID, "an active one before a newer expired one")
 	main := b.provision(dedicated("ref"))
 	require.Equal(t, main.ID, get("ref").ID, "the active dedicated account first")
 	require.Equal(t, old.ID, get(old.ID.String()).ID, "its own id finds an older one")
 	for _, id := range []uuid.UUID{main.ID, old.ID} {
-		_, err = b.svc.Expire(b.ctx, b.tenant, id.String(), "test", nil, idempotency.Request{})
+		_, err = b.svc.Expire(b.ctx, b.tenant, id.String(), account.Ending{Reason: "test"}, idempotency.Request{})
 		require.NoError(t, err)
 	}
 	require.Equal(t, main.ID, get("ref").ID, "the newest expired one")
@@ -382,10 +382,10 @@ func TestExpireAndCloseAtTheBank(t *testing.T) {
 	b := setup(t)
 	a := b.provision(dedicated("customer-1"))
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
-	got, err := b.svc.Expire(b.ctx, b.tenant, "customer-1", "requested by the tenant", nil, idempotency.Request{})
+	got, err := b.svc.Expire(b.ctx, b.tenant, "customer-1", account.Ending{Reason: "requested by the tenant"}, idempotency.Request{})
 	require.NoError(t, err)
 	require.Contains(t, string(got.Answer.Body), `"Status":"expired"`)
-	_, err = b.svc.Expire(b.ctx, b.tenant, "customer-1", "again", nil, idempotency.Request{})
+	_, err = b.svc.Expire(b.ctx, b.tenant, "customer-1", account.Ending{Reason: "again"}, idempotency.Request{})
 	require.ErrorIs(t, err, account.ErrNotActive)
 	for range 3 {
 		at, ok := retry.When(b.svc.AdvanceExpiry(b.ctx, a.ID))

@@ -46,11 +46,11 @@ func TestAccountOfACustomer(t *testing.T) {
 	main := b.provision(dedicated("ref"))
 	require.Equal(t, main.ID, get().ID, "the active dedicated one first")
 	for _, a := range []account.Account{main, newer} {
-		_, err = b.svc.Expire(b.ctx, b.tenant, a.ID.String(), "test", nil, idempotency.Request{})
+		_, err = b.svc.Expire(b.ctx, b.tenant, a.ID.String(), account.Ending{Reason: "test"}, idempotency.Request{})
 		require.NoError(t, err)
 	}
 	require.Equal(t, old.ID, get().ID, "an active one before a newer expired one")
-	_, err = b.svc.Expire(b.ctx, b.tenant, old.ID.String(), "test", nil, idempotency.Request{})
+	_, err = b.svc.Expire(b.ctx, b.tenant, old.ID.String(), account.Ending{Reason: "test"}, idempotency.Request{})
 	require.NoError(t, err)
 	require.Equal(t, newer.ID, get().ID, "the newest expired one; the dedicated row is older")
 
@@ -84,7 +84,7 @@ func TestSuspendedCustomer(t *testing.T) {
 	require.Equal(t, a.ID, again.ID)
 	require.Equal(t, http.StatusCreated, again.Answer.Status)
 	require.Equal(t, calls, b.bank.Calls(createCall))
-	_, err = b.svc.Expire(b.ctx, b.tenant, a.ID.String(), "test", nil, idempotency.Request{})
+	_, err = b.svc.Expire(b.ctx, b.tenant, a.ID.String(), account.Ending{Reason: "test"}, idempotency.Request{})
 	require.NoError(t, err)
 	_, err = b.svc.Provision(b.ctx, b.tenant, dedicated("ref"), idempotency.Request{})
 	require.ErrorIs(t, err, customer.ErrSuspended)

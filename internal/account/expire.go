@@ -25,29 +25,52 @@ const (
 	closeLongest = time.Hour
 )
 
+// Ending asks for the end of an account.
+type Ending struct {
+	Reason    string // for the account's history
+	NoRefunds error  // refuses it where the policy refunds late payments; nil: it may be
+	By        audit.By
+}
+
 // Expire ends an active account at the tenant's request: the end and the kept answer are one
 // transaction. Closing it at the bank is scheduled. A repeat by a reference, without a key, may
-// find the next account of it. Not active: [ErrNotActive]; and the refusals of package idempotency.
-func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref, reason string, standing audit.Standing, key idempotency.Request) (idempotency.Result, error) {
+// find the next account of it. The audit log has the end where a policy decides about what comes
+// later. Not active: [ErrNotActive]; e.NoRefunds; the check of [audit.By.While], behind the
+// account's lock; and the refusals of package idempotency.
+func (s *Service) Expire(ctx context.Context, tenantID uuid.UUID, ref string, e Ending, key idempotency.Request) (idempotency.Result, error) {
 	return idempotency.Once(ctx, s.Pool, s.Clock, http.StatusOK, key, func(tx pg.Tx, now time.Time) (any, error) {
 		found, err := Find(ctx, tx, tenantID, ref)
 		if err != nil {
 			return nil, err
 		}
-		moved, err := ExpireTx(ctx, tx, now, found.ID, EventExpire, now, reason)
+		moved, err := ExpireTx(ctx, tx, now, found.ID, EventExpire, now, e.Reason)
 		if err != nil {
 			return nil, err
 		}
 		if !moved {
 			return nil, ErrNotActive
 		}
-		if err := standing.Check(ctx, tx); err != nil { // it may have waited for the account's lock
+		var a Account
+		if err := tx.QueryRow(ctx, `SELECT `+columns+` FROM accounts a WHERE a.id = $1`, found.ID).Scan(a.fields()...); err != nil {
 			return nil, err
 		}
-		var a Account
-		err = tx.QueryRow(ctx, `SELECT `+columns+` FROM accounts a WHERE a.id = $1`, found.ID).Scan(a.fields()...)
-		return a, err
+		if e.NoRefunds != nil && a.Policy != nil && a.Policy.Late == Refund { // what is paid from now on goes back
+			return nil, e.NoRefunds
+		}
+		return a, writeEnd(ctx, tx, now, &a, e)
 	})
+}
+
+// writeEnd writes who ended an account whose policy decides about late payments. The end of any
+// other is in its history alone.
+func writeEnd(ctx context.Context, tx pg.Tx, now time.Time, a *Account, e Ending) error {
+	if a.Policy == nil || a.Policy.Late == "" {
+		return e.By.Stands(ctx, tx)
+	}
+	return audit.Write(ctx, tx, now, e.By.Entry("account.expire", "account:"+a.ID.String(), audit.Change{After: struct {
+		AccountRef string  `json:"accountRef"`
+		Policy     *Policy `json:"policy"`
+	}{a.AccountRef, a.Policy}}).Of(a.TenantID))
 }
 
 // ExpireTx moves an active account to expired by event; payments made after the moment at are

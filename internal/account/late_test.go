@@ -177,7 +177,7 @@ func TestLateFinisherOfAClose(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			a := b.provision(dedicated("customer-1"))
-			_, err := b.svc.Expire(b.ctx, b.tenant, "customer-1", "requested by the tenant", nil, idempotency.Request{})
+			_, err := b.svc.Expire(b.ctx, b.tenant, "customer-1", account.Ending{Reason: "requested by the tenant"}, idempotency.Request{})
 			require.NoError(t, err)
 			begin := func() (*held, chan error) {
 				bank, done := newHeld(b.svc.Bank), make(chan error, 1)
@@ -286,7 +286,7 @@ func TestReferenceThatIsAnotherAccountsID(t *testing.T) {
 	require.Equal(t, named.ID, find(a.ID.String()))
 	require.Equal(t, a.ID, find("customer-1"))
 	require.Equal(t, named.ID, find(named.ID.String()))
-	_, err := b.svc.Expire(b.ctx, b.tenant, named.ID.String(), "requested by the tenant", nil, idempotency.Request{})
+	_, err := b.svc.Expire(b.ctx, b.tenant, named.ID.String(), account.Ending{Reason: "requested by the tenant"}, idempotency.Request{})
 	require.NoError(t, err)
 	require.Equal(t, named.ID, find(a.ID.String()), "expired, it still goes before the id of an active one")
 }
@@ -297,7 +297,7 @@ func TestUpdatedAtAfterExpiry(t *testing.T) {
 	t.Parallel()
 	for name, expire := range map[string]func(b *bundle, a account.Account){
 		"at the tenant's word": func(b *bundle, a account.Account) {
-			got, err := b.svc.Expire(b.ctx, b.tenant, a.ID.String(), "requested by the tenant", nil, idempotency.Request{})
+			got, err := b.svc.Expire(b.ctx, b.tenant, a.ID.String(), account.Ending{Reason: "requested by the tenant"}, idempotency.Request{})
 			require.NoError(b.T, err)
 			require.Contains(b.T, string(got.Answer.Body), `"UpdatedAt":"`+b.Clock.Now().Format(time.RFC3339Nano)+`"`)
 		},

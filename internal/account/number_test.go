@@ -26,7 +26,7 @@ func TestNumberIssuedAgain(t *testing.T) {
 		if last.BankAccountNumber != "" {
 			require.Equal(t, last.BankAccountNumber, a.BankAccountNumber)
 		}
-		_, err := b.svc.Expire(b.ctx, b.tenant, ref, "requested by the tenant", nil, idempotency.Request{})
+		_, err := b.svc.Expire(b.ctx, b.tenant, ref, account.Ending{Reason: "requested by the tenant"}, idempotency.Request{})
 		require.NoError(t, err)
 		require.NoError(t, b.svc.AdvanceExpiry(b.ctx, a.ID))
 		last = a
@@ -80,7 +80,7 @@ func TestNumberOfAnActiveAccountIssuedAgain(t *testing.T) {
 		require.ErrorIs(t, err, account.ErrProvider)
 		require.ErrorContains(t, err, "which an active account has")
 	}
-	_, err := b.svc.Expire(b.ctx, b.tenant, "first", "the bank has issued its number twice", nil, idempotency.Request{})
+	_, err := b.svc.Expire(b.ctx, b.tenant, "first", account.Ending{Reason: "the bank has issued its number twice"}, idempotency.Request{})
 	require.NoError(t, err)
 	require.Equal(t, first.BankAccountNumber, b.provision(dedicated("second")).BankAccountNumber)
 	require.True(t, testenv.Value[bool](b.Env, `SELECT closed_at IS NOT NULL FROM accounts WHERE id = $1`, first.ID))
@@ -92,7 +92,7 @@ func TestNumberIsFreedUnderTheAccount(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	old := b.provision(dedicated("first"))
-	_, err := b.svc.Expire(b.ctx, b.tenant, "first", "requested by the tenant", nil, idempotency.Request{})
+	_, err := b.svc.Expire(b.ctx, b.tenant, "first", account.Ending{Reason: "requested by the tenant"}, idempotency.Request{})
 	require.NoError(t, err)
 	b.bank.Faults.SetDown(fakebank.DownAnswer)
 	require.Error(t, b.svc.AdvanceExpiry(b.ctx, old.ID))

@@ -113,7 +113,7 @@ func TestChangesOfAnAccount(t *testing.T) {
 	require.Nil(t, got.Policy)
 	require.Equal(t, []string{"Bola Ade", "10.00", url}, []string{got.BankAccountName, got.ExpectedAmount.String(), *got.CallbackURL})
 	require.Nil(t, update(account.Changes{CallbackURL: &none}).CallbackURL)
-	_, err := b.svc.Expire(b.ctx, b.tenant, "shop", "test", nil, idempotency.Request{})
+	_, err := b.svc.Expire(b.ctx, b.tenant, "shop", account.Ending{Reason: "test"}, idempotency.Request{})
 	require.NoError(t, err)
 	_, err = b.svc.Update(b.ctx, b.tenant, "shop", account.Changes{Name: &name}, byHand)
 	require.ErrorIs(t, err, account.ErrNotActive)

@@ -633,7 +633,7 @@ func (w *walk) decide() {
 
 func (w *walk) closes() {
 	a := w.own("account")
-	_, err := w.accounts.Expire(w.ctx, a.tenant, a.ref, "the shop is closed", nil, idempotency.Request{})
+	_, err := w.accounts.Expire(w.ctx, a.tenant, a.ref, account.Ending{Reason: "the shop is closed", By: returned}, idempotency.Request{})
 	w.asked(err)
 }
 

@@ -52,7 +52,7 @@ func TestPaymentDeadlineAndExpireAtOnce(t *testing.T) {
 			for _, do := range []func() error{
 				func() error { _, err := b.svc.Post(b.ctx, event); return err },
 				func() error {
-					_, err := accounts.Expire(b.ctx, b.tenant, id.String(), "called", nil, idempotency.Request{})
+					_, err := accounts.Expire(b.ctx, b.tenant, id.String(), account.Ending{Reason: "called"}, idempotency.Request{})
 					if errors.Is(err, account.ErrNotActive) {
 						return nil
 					}
