@@ -94,6 +94,17 @@ func TestRoutesAndScopes(t *testing.T) {
 	w.do("POST", "/auth/webhook-secret", "", m.withSession()...).ok(200, nil)
 }
 
+// A customer's account is an account: a key that reads customers alone does not see where its
+// events go, with what stands in that URL, nor what is expected and shared out.
+func TestACustomersAccountNeedsTheScopeOfAccounts(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	customer := w.ask("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi","callbackUrl":"https://shop.example/hook?token=a"}`, 201, m.withKey())["CustomerID"].(string)
+	at := "/v1/customers/" + customer + "/account"
+	w.do("GET", at, "", "X-API-Key", w.newKey(m, "KYC", []tenant.Scope{tenant.CustomersRead, tenant.CustomersWrite}).APIKey).refused(403, "this API key lacks the scope accounts:read")
+	w.do("GET", at, "", "X-API-Key", w.newKey(m, "Accounts", []tenant.Scope{tenant.AccountsRead}).APIKey).ok(200, nil)
+}
+
 // The list shows keys without their secret; one that is revoked, expired or out of its overlap is
 // as unknown as any other.
 func TestKeysOverTheirLife(t *testing.T) {

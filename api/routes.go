@@ -151,7 +151,7 @@ var Routes = []Route{
 	{"GET", "/v1/customers", Key, tenant.CustomersRead, "", false, (*edge).listCustomers},
 	{"GET", "/v1/customers/:id", Key, tenant.CustomersRead, "", false, (*edge).getCustomer},
 	{"PATCH", "/v1/customers/:id", Key, tenant.CustomersWrite, "", false, (*edge).renameCustomer},
-	{"GET", "/v1/customers/:id/account", Key, tenant.CustomersRead, "", false, (*edge).customerAccount},
+	{"GET", "/v1/customers/:id/account", Key, tenant.AccountsRead, "", false, (*edge).customerAccount},
 	{"POST", "/v1/customers/:id/kyc", Key, tenant.CustomersWrite, "", false, (*edge).submitKYC},
 	{"GET", "/auth/customers", Session, "", tenant.Viewer, false, (*edge).listCustomers},
 	{"GET", "/auth/customers/:id", Session, "", tenant.Viewer, false, (*edge).getCustomer},
