@@ -92,7 +92,11 @@ func (e *edge) rotateEndpointSecret(c *fiber.Ctx) error {
 	if replace != "" && replace != "true" && replace != "false" {
 		return errReplace
 	}
-	changed, secret, err := e.Tenants.RotateEndpointSecret(c.UserContext(), caller(c).ID, pathID(c), replace == "true", e.acting(c))
+	seen, _, err := queryTime(c, "updatedAt")
+	if err != nil {
+		return err
+	}
+	changed, secret, err := e.Tenants.RotateEndpointSecret(c.UserContext(), caller(c).ID, pathID(c), replace == "true", seen, e.acting(c))
 	return answer(c, shownEndpoint{secret.Reveal(), changed}, err)
 }
 

@@ -131,6 +131,18 @@ func TestRepeatedRotationOfASecret(t *testing.T) {
 	fields(again["endpoint"].(map[string]any)).has(t, fields{"previousSecretUntil": until, "updatedAt": w.now()})
 	require.NotEqual(t, signing[0], secrets()[0])
 	require.Equal(t, signing[1], secrets()[1], "what the receiver has")
+
+	// somebody who looked before that does not replace what was made since
+	w.Clock.Advance(time.Second)
+	seen := func(answer map[string]any) string {
+		return path + "?replace=true&updatedAt=" + answer["endpoint"].(map[string]any)["updatedAt"].(string)
+	}
+	signing = secrets()
+	w.do("POST", seen(first), "", key...).refused(409, "the webhook endpoint has changed since updatedAt: read it again")
+	w.do("POST", path+"?replace=true&updatedAt=soon", "", key...).refused(400, "updatedAt must be a date such as 2026-01-30 or an ISO 8601 time such as 2026-01-30T12:15:00Z")
+	require.Equal(t, signing, secrets())
+	w.ask("POST", seen(again), "", 200, key)
+	require.NotEqual(t, signing[0], secrets()[0])
 	w.Clock.Advance(24 * time.Hour)
 	fields(w.ask("POST", path+"?replace=true", "", 200, key)["endpoint"].(map[string]any)).has(t, fields{
 		"previousSecretUntil": w.Clock.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339Nano),

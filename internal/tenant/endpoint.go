@@ -61,6 +61,7 @@ var (
 	errEndpointAccount  = errs.New(errs.Invalid, "accountRefs names an account that does not exist")
 	errEndpointRetries  = errs.New(errs.Invalid, "retries must be standard or day")
 	errEndpointRotated  = errs.New(errs.Conflict, "the secret was rotated less than 24 hours ago, and the one before it still signs: replace=true replaces the newer one")
+	errEndpointChanged  = errs.New(errs.Conflict, "the webhook endpoint has changed since updatedAt: read it again")
 	errEndpointEmpty    = errs.New(errs.Invalid, "no fields to update")
 )
 
@@ -192,13 +193,18 @@ func removeEndpoints(ctx context.Context, tx pg.Tx, now time.Time, tenant uuid.U
 // RotateEndpointSecret gives an endpoint a new secret, which is shown only here. The one before
 // signs beside it for a day, as the tenant's does. While one does, another rotation is refused
 // ([errEndpointRotated]), as the receiver may have that one alone, unless replace is true: then the
-// new secret takes the place of the newer one.
-func (s *Service) RotateEndpointSecret(ctx context.Context, id, endpoint uuid.UUID, replace bool, by audit.By) (Endpoint, secret.Redacted, error) {
+// new secret takes the place of the newer one. seen is the endpoint's UpdatedAt as whoever asks has
+// read it, zero: any. If it is another by now, somebody may have made a secret that is in use, and
+// the rotation is refused ([errEndpointChanged]).
+func (s *Service) RotateEndpointSecret(ctx context.Context, id, endpoint uuid.UUID, replace bool, seen time.Time, by audit.By) (Endpoint, secret.Redacted, error) {
 	var e Endpoint
 	fresh := secret.NewSigningSecret()
 	err := s.lockingEndpoint(ctx, id, endpoint, func(tx pg.Tx, now time.Time, _ locked, was Endpoint) (err error) {
-		if was.PreviousSecretUntil != nil && !replace {
+		switch {
+		case was.PreviousSecretUntil != nil && !replace:
 			return errEndpointRotated
+		case !seen.IsZero() && !seen.Equal(was.UpdatedAt):
+			return errEndpointChanged
 		}
 		if was.PreviousSecretUntil == nil {
 			if err := s.keepEndpointSecret(ctx, tx, now, endpoint); err != nil {

@@ -69,7 +69,10 @@ func TestChangesTouchNoOthers(t *testing.T) {
 		{"change an endpoint", func() error {
 			return err(b.ChangeEndpoint(ctx, a.id, a.first.ID, EndpointChange{Paused: new(true)}, bySession))
 		}, []string{row("webhook_endpoints", a.first.ID)}},
-		{"an endpoint's secret", func() error { _, _, err := b.RotateEndpointSecret(ctx, a.id, a.first.ID, false, bySession); return err }, []string{row("webhook_endpoints", a.first.ID)}},
+		{"an endpoint's secret", func() error {
+			_, _, err := b.RotateEndpointSecret(ctx, a.id, a.first.ID, false, time.Time{}, bySession)
+			return err
+		}, []string{row("webhook_endpoints", a.first.ID)}},
 		{"add an endpoint", func() error {
 			_, _, err := b.AddEndpoint(ctx, a.id, EndpointChange{URL: new("https://three.a.example")}, bySession)
 			return err

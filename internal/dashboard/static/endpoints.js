@@ -1,6 +1,6 @@
 // Webhook endpoints: where events are sent beside the webhook URL, each with its events, accounts and secret.
 
-import { get, patch, post, remove, segment } from './api.js';
+import { get, patch, post, queryText, remove, segment } from './api.js';
 import { eventNames } from './deliveries.js';
 import { confirmed, showOnce } from './dialog.js';
 import { h } from './dom.js';
@@ -64,7 +64,7 @@ function changes(e, reload) {
         text: until
           ? ['Events for ', e.url, ' are signed with two secrets until ', time(until), '. The newer one stops at once: make another only if it is not in use. The older one signs until then.']
           : `Events for ${e.url} are signed with both secrets for a day, then with the new one alone.`,
-        act: async () => { secret = (await post(path + '/rotate-secret' + (until ? '?replace=true' : ''))).webhookSecret; },
+        act: async () => { secret = (await post(path + '/rotate-secret' + queryText({ replace: until && 'true', updatedAt: until && e.updatedAt }))).webhookSecret; },
       });
       if (!done) return;
       await showOnce({ title: 'The new signing secret', text: shownOnce, secret, what: 'Signing secret' });
