@@ -20,27 +20,19 @@ func (t *tool) newCustomersCmd() *cobra.Command {
 	const example = ` 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: papers seen"`
 	return group(
 		"customers", "Decide the KYC of customers of any tenant, and suspend customers", t.newCustomersReviewCmd(), t.newCustomersShowCmd(),
-		t.customerChange(command{use: "approve <customer>", short: "Approve a KYC that waits for review", example: "  ajo customers approve" + example},
-			"Approve the KYC of %s: it moves to tier 2.",
-			func(ctx context.Context, s *customer.Service, shown customer.Customer, by audit.By) (customer.Customer, bool, error) {
-				c, err := s.DecideByHand(ctx, shown, customer.KYCApprove, by)
-				return c, true, err
-			}),
-		t.customerChange(command{use: "reject <customer>", short: "Reject a KYC that waits for review", example: "  ajo customers reject" + example},
-			"Reject the KYC of %s: it stays at tier 1, and may submit again.",
-			func(ctx context.Context, s *customer.Service, shown customer.Customer, by audit.By) (customer.Customer, bool, error) {
-				c, err := s.DecideByHand(ctx, shown, customer.KYCReject, by)
-				return c, true, err
-			}),
+		t.kycDecision(command{use: "approve <customer>", short: "Approve a KYC that waits for review", example: "  ajo customers approve" + example},
+			"Approve the KYC of %s: it moves to tier 2.", customer.KYCApprove),
+		t.kycDecision(command{use: "reject <customer>", short: "Reject a KYC that waits for review", example: "  ajo customers reject" + example},
+			"Reject the KYC of %s: it stays at tier 1, and may submit again.", customer.KYCReject),
 		t.newCustomerTierCmd(),
 		t.customerChange(command{use: "suspend <customer>", short: "Suspend a customer: no new accounts and no KYC", example: "  ajo customers suspend" + example},
 			"Suspend %s: it gets no new account and may not submit KYC. Its accounts stay open: money still arrives, and may be paid out.",
-			func(ctx context.Context, s *customer.Service, shown customer.Customer, by audit.By) (customer.Customer, bool, error) {
+			func(ctx context.Context, s *customer.Service, shown customer.Record, by audit.By) (customer.Customer, bool, error) {
 				return s.SetStatus(ctx, shown.ID, customer.Suspended, by)
 			}),
 		t.customerChange(command{use: "activate <customer>", short: "End the suspension of a customer", example: "  ajo customers activate" + example},
 			"Activate %s: it may get accounts and submit KYC again.",
-			func(ctx context.Context, s *customer.Service, shown customer.Customer, by audit.By) (customer.Customer, bool, error) {
+			func(ctx context.Context, s *customer.Service, shown customer.Record, by audit.By) (customer.Customer, bool, error) {
 				return s.SetStatus(ctx, shown.ID, customer.Active, by)
 			}),
 	)
@@ -112,18 +104,42 @@ type changedCustomer struct {
 }
 
 // customerChanger changes a customer, and reports whether it was otherwise before.
-type customerChanger func(ctx context.Context, s *customer.Service, shown customer.Customer, by audit.By) (customer.Customer, bool, error)
+type customerChanger func(ctx context.Context, s *customer.Service, shown customer.Record, by audit.By) (customer.Customer, bool, error)
 
 // customerChange changes one customer; will is a sentence with %s for the customer.
 func (t *tool) customerChange(c command, will string, do customerChanger) *cobra.Command {
-	return t.newChangeCmd(change{command: c, plan: planByID("the customer", planCustomer(will, do))})
+	return t.newChangeCmd(change{command: c, plan: planByID("the customer", planCustomer(will, new(""), do))})
 }
 
-func planCustomer(will string, do customerChanger) func(context.Context, *app.Tools, uuid.UUID) (plan, error) {
+// kycDecision decides the KYC of one customer. Whoever has looked at it before, as on the console's
+// page, says so by its time: what is decided is what was looked at.
+func (t *tool) kycDecision(c command, will string, event customer.KYCEvent) *cobra.Command {
+	var asOf string
+	c.flags = func(cmd *cobra.Command) {
+		cmd.Flags().StringVar(&asOf, "as-of", "", `the UpdatedAt of "ajo customers show --json" that was looked at: refused if it is another by now`)
+	}
+	return t.newChangeCmd(change{command: c, plan: planByID("the customer", planCustomer(will, &asOf,
+		func(ctx context.Context, s *customer.Service, shown customer.Record, by audit.By) (customer.Customer, bool, error) {
+			c, err := s.DecideByHand(ctx, shown, event, by)
+			return c, true, err
+		}))})
+}
+
+// planCustomer is the plan of a change of a customer; asOf is the time of what was looked at,
+// empty: nothing was.
+func planCustomer(will string, asOf *string, do customerChanger) func(context.Context, *app.Tools, uuid.UUID) (plan, error) {
 	return func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
 		r, err := tools.Customers.Show(ctx, id)
 		if err != nil {
 			return plan{}, err
+		}
+		if *asOf != "" {
+			switch seen, err := time.Parse(time.RFC3339, *asOf); {
+			case err != nil:
+				return plan{}, fmt.Errorf("--as-of must be a time, such as 2026-12-01T09:00:00.123456Z, not %q", *asOf)
+			case !seen.Equal(r.UpdatedAt):
+				return plan{}, customer.ErrChanged
+			}
 		}
 		who := fmt.Sprintf("customer %q (%s) of tenant %q, KYC %s, tier %d, %s", r.Name, r.ExternalRef, r.TenantName, r.KYCStatus, r.KYCTier, r.Status)
 		if r.NINLast4 != nil { // also so that who has looked at an earlier one notices
@@ -135,7 +151,7 @@ func planCustomer(will string, do customerChanger) func(context.Context, *app.To
 		return plan{
 			will: fmt.Sprintf(will, who),
 			do: func(by audit.By) (result, error) {
-				c, changed, err := do(ctx, tools.Customers, r.Customer, by)
+				c, changed, err := do(ctx, tools.Customers, r, by)
 				if err != nil {
 					return result{}, err
 				}
@@ -166,8 +182,8 @@ and proof of address. Tier 1 takes the approval back: KYC is none again, and the
 			if tier == 1 {
 				will = "Set the tier of %s to 1: an approval is taken back, and its KYC is none again."
 			}
-			return planByID("the customer", planCustomer(will,
-				func(ctx context.Context, s *customer.Service, shown customer.Customer, by audit.By) (customer.Customer, bool, error) {
+			return planByID("the customer", planCustomer(will, new(""),
+				func(ctx context.Context, s *customer.Service, shown customer.Record, by audit.By) (customer.Customer, bool, error) {
 					return s.SetTier(ctx, shown.ID, tier, by)
 				}))(ctx, tools, args)
 		},

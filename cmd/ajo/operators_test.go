@@ -468,6 +468,24 @@ func TestCustomersCommands(t *testing.T) {
 	golden(t, `Customer "Ada Obi": KYC rejected, tier 1, active.`, o.good("customers", "reject", rejected, "--yes", "--reason", "not the holder"))
 }
 
+// Whoever has studied a NIN does not decide about another one of the same last digits, which was
+// submitted since.
+func TestKYCIsDecidedAsItWasLookedAt(t *testing.T) {
+	o := setup(t)
+	id := o.customerIn("pending_review")
+	seen := decode[customer.Record](o, "customers", "show", id).UpdatedAt.Format(time.RFC3339Nano)
+	o.Exec(`UPDATE customers SET updated_at = updated_at + interval '1 minute' WHERE id = $1`, id)
+	for _, name := range []string{"approve", "reject"} {
+		_, said, err := o.run("customers", name, id, "--as-of", seen, "--yes", "--reason", "papers seen")
+		require.EqualError(t, err, "the customer has changed since it was shown: look at it again")
+		require.Empty(t, said, "nothing is asked")
+		_, _, err = o.run("customers", name, id, "--as-of", "today", "--yes", "--reason", "papers seen")
+		require.EqualError(t, err, `--as-of must be a time, such as 2026-12-01T09:00:00.123456Z, not "today"`)
+	}
+	seen = decode[customer.Record](o, "customers", "show", id).UpdatedAt.Format(time.RFC3339Nano)
+	golden(t, `Customer "Ada Obi": KYC approved, tier 2, active.`, o.good("customers", "approve", id, "--as-of", seen, "--yes", "--reason", "papers seen"))
+}
+
 func TestEndSessionsCommand(t *testing.T) {
 	o := setup(t)
 	for i := range 2 {

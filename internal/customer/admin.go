@@ -18,6 +18,8 @@ var (
 	errTierKYC    = errs.New(errs.Unprocessable, "tiers 2 and 3 need an approved KYC")
 	errRenamed    = errs.New(errs.Conflict, "the customer has been renamed in the meantime: look again")
 	errAnotherNIN = errs.New(errs.Conflict, "another NIN has been submitted in the meantime: look again")
+	errSharedNIN  = errs.New(errs.Conflict, "another customer has been approved with this NIN in the meantime: look again")
+	ErrChanged    = errs.New(errs.Conflict, "the customer has changed since it was shown: look at it again")
 )
 
 // Record is a customer as operators see it, whosever it is. No number is part of it but its last
@@ -51,10 +53,10 @@ func (s *Service) Show(ctx context.Context, id uuid.UUID) (Record, error) {
 }
 
 // DecideByHand approves ([KYCApprove]) or rejects ([KYCReject]) the KYC of any tenant's customer
-// that waits for review, under the name and by the NIN that the operator was shown. A rejected
-// customer may submit again. For operators. [errRenamed], [errAnotherNIN], [ErrNotPending],
-// [ErrNotFound].
-func (s *Service) DecideByHand(ctx context.Context, shown Customer, event KYCEvent, by audit.By) (c Customer, err error) {
+// that waits for review, as the operator was shown it: its name, its NIN and whether that has
+// approved another customer. A rejected customer may submit again. For operators. [errRenamed],
+// [errAnotherNIN], [ErrChanged], [errSharedNIN], [ErrNotPending], [ErrNotFound].
+func (s *Service) DecideByHand(ctx context.Context, shown Record, event KYCEvent, by audit.By) (c Customer, err error) {
 	decideOnce := func(tx pg.Tx) (err error) {
 		if c, err = lockAny(ctx, tx, shown.ID); err != nil {
 			return err
@@ -62,11 +64,23 @@ func (s *Service) DecideByHand(ctx context.Context, shown Customer, event KYCEve
 		if c.Name != shown.Name {
 			return errRenamed
 		}
-		if c.KYCStatus == KYCPendingReview && !sameNIN(c, shown) {
-			return errAnotherNIN // somebody else rejected the one that was shown
+		if c.KYCStatus == KYCPendingReview {
+			switch {
+			case !sameNIN(c, shown.Customer):
+				return errAnotherNIN // somebody else rejected the one that was shown
+			case !c.UpdatedAt.Equal(shown.UpdatedAt):
+				return ErrChanged // perhaps another NIN, of the same last digits
+			}
 		}
 		if c, err = s.conclude(ctx, tx, c, event); err != nil {
 			return err
+		}
+		var shared bool
+		if err := tx.QueryRow(ctx, `SELECT nin_shared FROM customers WHERE id = $1`, c.ID).Scan(&shared); err != nil {
+			return err
+		}
+		if shared && event == KYCApprove && shown.SameNIN == 0 {
+			return errSharedNIN
 		}
 		return audit.Write(ctx, tx, s.Clock.Now(), by.Entry("customers."+string(event), target(c.ID), decided{c.Name, c.NINLast4, c.KYCTier}).Of(c.TenantID))
 	}

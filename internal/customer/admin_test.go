@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -94,7 +95,7 @@ func TestANINApprovesOneCustomerOfATenant(t *testing.T) {
 	shown, err = b.Show(b.ctx, second)
 	require.NoError(t, err)
 	require.Equal(t, 1, shown.SameNIN)
-	c, err := b.DecideByHand(b.ctx, shown.Customer, KYCApprove, byHand)
+	c, err := b.DecideByHand(b.ctx, shown, KYCApprove, byHand)
 	require.NoError(t, err)
 	require.Equal(t, KYCApproved, c.KYCStatus)
 	shown, err = b.Show(b.ctx, second)
@@ -199,15 +200,21 @@ func TestOneNINAtOnce(t *testing.T) {
 // first has decided.
 func TestOneNINApprovedByTwoAtOnce(t *testing.T) {
 	b := setup(t, func(o *Options) { o.Identity = nil }) // each submission waits for a person
+	byOperator := func(sameNIN int) func(uuid.UUID) error {
+		return func(id uuid.UUID) error {
+			shown, err := b.Show(b.ctx, id)
+			require.NoError(t, err)
+			shown.SameNIN = sameNIN
+			_, err = b.DecideByHand(b.ctx, shown, KYCApprove, byHand)
+			return err
+		}
+	}
 	for name, approve := range map[string]func(uuid.UUID) error{
 		"a session": func(id uuid.UUID) error {
 			_, err := b.Decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id, KYCApprove)
 			return err
 		},
-		"an operator": func(id uuid.UUID) error {
-			_, err := b.DecideByHand(b.ctx, b.get(id), KYCApprove, byHand)
-			return err
-		},
+		"an operator who was shown another": byOperator(1),
 	} {
 		b.tenant = b.Tenant()
 		first, second := b.in(KYCNone), b.in(KYCNone)
@@ -222,6 +229,22 @@ func TestOneNINApprovedByTwoAtOnce(t *testing.T) {
 		require.Equal(t, KYCApproved, b.get(second).KYCStatus, name)
 		require.True(t, testenv.Value[bool](b.Env, `SELECT nin_shared FROM customers WHERE id = $1`, second), name)
 	}
+	b.tenant = b.Tenant()
+	first, second := b.in(KYCNone), b.in(KYCNone)
+	for _, id := range []uuid.UUID{first, second} {
+		_, err := b.submit(id, nin)
+		require.NoError(t, err)
+	}
+	require.ErrorIs(t, b.Meanwhile(func(tx pg.Tx) error {
+		_, err := tx.Exec(b.ctx, `UPDATE customers SET kyc_status = 'approved', kyc_tier = 2 WHERE id = $1`, first)
+		return err
+	}, func() error { return byOperator(0)(second) }), errSharedNIN, "nobody was shown that the NIN has approved the first")
+	require.Equal(t, KYCPendingReview, b.get(second).KYCStatus)
+	shown, err := b.Show(b.ctx, second)
+	require.NoError(t, err)
+	require.Equal(t, 1, shown.SameNIN)
+	_, err = b.DecideByHand(b.ctx, shown, KYCApprove, byHand)
+	require.NoError(t, err)
 }
 
 // Operators see and decide what waits, whosever it is: nothing waits for ever.
@@ -248,18 +271,18 @@ func TestOperatorsDecideForAnyTenant(t *testing.T) {
 	shown, err := b.Show(b.ctx, other)
 	require.NoError(t, err)
 	b.Exec(`UPDATE customers SET name = 'Somebody Else' WHERE id = $1`, other)
-	_, err = b.DecideByHand(b.ctx, shown.Customer, KYCApprove, byHand)
+	_, err = b.DecideByHand(b.ctx, shown, KYCApprove, byHand)
 	require.ErrorIs(t, err, errRenamed, "what was looked at is another name")
 	shown, err = b.Show(b.ctx, other)
 	require.NoError(t, err)
-	c, err = b.DecideByHand(b.ctx, shown.Customer, KYCReject, byHand)
+	c, err = b.DecideByHand(b.ctx, shown, KYCReject, byHand)
 	require.NoError(t, err)
 	require.Equal(t, KYCRejected, c.KYCStatus)
-	_, err = b.DecideByHand(b.ctx, shown.Customer, KYCReject, byHand)
+	_, err = b.DecideByHand(b.ctx, shown, KYCReject, byHand)
 	require.ErrorIs(t, err, ErrNotPending)
 	_, err = b.Show(b.ctx, uuid.New())
 	require.ErrorIs(t, err, ErrNotFound)
-	_, err = b.DecideByHand(b.ctx, Customer{ID: uuid.New()}, KYCApprove, byHand)
+	_, err = b.DecideByHand(b.ctx, Record{Customer: Customer{ID: uuid.New()}}, KYCApprove, byHand)
 	require.ErrorIs(t, err, ErrNotFound)
 	records, _, err := audit.List(b.ctx, b.Pool, audit.Filter{Target: "customer:" + other.String()}, page.Request{Limit: 10})
 	require.NoError(t, err)
@@ -277,24 +300,44 @@ func TestAnotherNINIsNotDecided(t *testing.T) {
 	require.NoError(t, err)
 	shown, err := b.Show(b.ctx, id)
 	require.NoError(t, err)
-	rejected := shown.Customer
+	rejected := shown
 	_, err = b.DecideByHand(b.ctx, rejected, KYCReject, byHand)
 	require.NoError(t, err)
 	got, err := b.submit(id, another)
 	require.NoError(t, err)
 	require.Equal(t, KYCPendingReview, got.KYCStatus)
-	_, err = b.DecideByHand(b.ctx, shown.Customer, KYCApprove, byHand)
+	_, err = b.DecideByHand(b.ctx, shown, KYCApprove, byHand)
 	require.ErrorIs(t, err, errAnotherNIN)
-	_, err = b.DecideByHand(b.ctx, shown.Customer, KYCReject, byHand)
+	_, err = b.DecideByHand(b.ctx, shown, KYCReject, byHand)
 	require.ErrorIs(t, err, errAnotherNIN)
 	require.Equal(t, KYCPendingReview, b.get(id).KYCStatus)
 	shown, err = b.Show(b.ctx, id)
 	require.NoError(t, err)
-	c, err := b.DecideByHand(b.ctx, shown.Customer, KYCApprove, byHand)
+	c, err := b.DecideByHand(b.ctx, shown, KYCApprove, byHand)
 	require.NoError(t, err)
 	require.Equal(t, []any{KYCApproved, "2228"}, []any{c.KYCStatus, *c.NINLast4})
 	_, err = b.DecideByHand(b.ctx, rejected, KYCReject, byHand)
 	require.ErrorIs(t, err, ErrNotPending, "whatever was shown, nothing waits")
+}
+
+// Two NINs may end in the same four digits, which are all that operators see of them.
+func TestAnotherNINOfTheSameDigitsIsNotDecided(t *testing.T) {
+	b := setup(t, func(o *Options) { o.Identity = nil })
+	id := b.in(KYCNone)
+	_, err := b.submit(id, "11111116789")
+	require.NoError(t, err)
+	shown, err := b.Show(b.ctx, id)
+	require.NoError(t, err)
+	_, err = b.DecideByHand(b.ctx, shown, KYCReject, byHand)
+	require.NoError(t, err)
+	b.Clock.Advance(time.Microsecond)
+	_, err = b.submit(id, "22222226789")
+	require.NoError(t, err)
+	for _, event := range []KYCEvent{KYCApprove, KYCReject} {
+		_, err = b.DecideByHand(b.ctx, shown, event, byHand)
+		require.ErrorIs(t, err, ErrChanged)
+	}
+	require.Equal(t, KYCPendingReview, b.get(id).KYCStatus)
 }
 
 func TestTiersAndStatuses(t *testing.T) {

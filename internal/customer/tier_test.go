@@ -28,7 +28,9 @@ func TestAHigherTierReleases(t *testing.T) {
 			return err
 		},
 		"operator": func(b *bundle, id uuid.UUID) error {
-			_, err := b.DecideByHand(b.ctx, b.get(id), KYCApprove, audit.By{Actor: "cli:ada", Reason: "a ticket"})
+			shown, err := b.Show(b.ctx, id)
+			require.NoError(b.T, err)
+			_, err = b.DecideByHand(b.ctx, shown, KYCApprove, audit.By{Actor: "cli:ada", Reason: "a ticket"})
 			return err
 		},
 	} {

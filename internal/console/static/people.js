@@ -100,11 +100,12 @@ export function customer({ id }, _, session) {
     title: 'Customer', up: { href: '#/kyc', name: 'KYC' }, command: 'customers show', query: { customer: id },
     render: (c, reload) => {
       const act = (command, label, more) => acts(session, { command, label, values: { customer: id }, done: reload, ...more });
+      const seen = { values: { customer: id, 'as-of': c.UpdatedAt } }; // what is decided is what stands here
       return card(c.Name, facts([
         ['KYC', badge(c.KYCStatus)], ['Tier', String(c.KYCTier)], ['Status', badge(c.Status)], ['Tenant', h('a', { href: to`/tenants/${c.TenantID}` }, c.TenantName)], ['Reference', c.ExternalRef], ['BVN', c.BVNLast4 && `…${c.BVNLast4}`],
         ['NIN', c.NINLast4 && `…${c.NINLast4}`], ['Others approved with this NIN', String(c.SameNIN)], ['Since', time(c.CreatedAt)], ['Changed', time(c.UpdatedAt)], ['ID', code(id)],
       ]), h('div', { class: 'actions' },
-        c.KYCStatus === 'pending_review' && [act('customers approve', 'Approve', { kind: 'main', danger: false, text: 'The identity was checked and matches.' }), act('customers reject', 'Reject', { kind: 'danger', text: 'The identity does not match.' })],
+        c.KYCStatus === 'pending_review' && [act('customers approve', 'Approve', { ...seen, kind: 'main', danger: false, text: 'The identity was checked and matches.' }), act('customers reject', 'Reject', { ...seen, kind: 'danger', text: 'The identity does not match.' })],
         act('customers tier', 'Set the tier', { fields: [{ name: 'tier', label: 'Tier', options: [['1', '1'], ['2', '2'], ['3', '3']] }] }),
         c.Status === 'active' ? act('customers suspend', 'Suspend', { kind: 'danger', text: 'No new account and no KYC.' }) : act('customers activate', 'Activate', { danger: false })));
     },
