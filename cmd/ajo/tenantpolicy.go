@@ -9,6 +9,7 @@ import (
 
 	"ajo/internal/app"
 	"ajo/internal/audit"
+	"ajo/internal/safehttp"
 	"ajo/internal/tenant"
 )
 
@@ -73,6 +74,7 @@ applies to payouts accepted from then on; those that already wait for approval a
 		if err != nil {
 			return plan{}, err
 		}
+		hook := p.Hook
 		if approvals >= 0 {
 			p.Approvals = approvals
 		}
@@ -92,6 +94,12 @@ applies to payouts accepted from then on; those that already wait for approval a
 		}
 		if p.WaitHours > 0 {
 			text += fmt.Sprintf("; those above %s may go only to beneficiaries that were saved at least %d hours ago", limitText(p.Threshold), p.WaitHours)
+		}
+		switch {
+		case p.Hook != nil:
+			text += fmt.Sprintf("; its hook %s counts as one of those who approve", safehttp.Shown(*p.Hook))
+		case hook != nil:
+			text += fmt.Sprintf("; its hook %s is removed", safehttp.Shown(*hook))
 		}
 		return plan{will: fmt.Sprintf("Set the policy of tenant %s for the payouts that are accepted from now on: %s.", nameAndStatus(r), text), do: func(by audit.By) (result, error) {
 			p, err := tools.Tenants.SetPayoutPolicy(ctx, r.ID, p.PayoutPolicy, by)

@@ -88,13 +88,15 @@ func TestAskedBeforeSomebodyElse(t *testing.T) {
 	}, append(policy, "--wait-hours", "0")...)
 	require.ErrorIs(t, err, errChanged)
 	require.Equal(t, 2, decode[policyShown](o, "tenant", "policy", "show", id).Policy.Approvals)
-	// the sentence does not name the hook
-	err = o.agree(func() {
-		o.Exec(`UPDATE tenants SET approval_hook = 'https://shop.example/hook', webhook_secret = '\x00' WHERE id = $1`, o.tenant)
-	}, append(policy, "--day-above", "9000")...)
-	require.NoError(t, err)
+	hooked := func() {
+		o.Exec(`UPDATE tenants SET approval_hook = 'https://shop.example/hook?token=a', webhook_secret = '\x00' WHERE id = $1`, o.tenant)
+	}
+	require.ErrorIs(t, o.agree(hooked, append(policy, "--day-above", "9000")...), errChanged)
+	require.NoError(t, o.agree(nil, append(policy, "--day-above", "9000")...))
 	p := decode[policyShown](o, "tenant", "policy", "show", id).Policy
-	require.Equal(t, new("https://shop.example/hook"), p.Hook)
+	require.Equal(t, new("https://shop.example/hook?token=a"), p.Hook)
+	require.Contains(t, o.says(append(policy, "--day-above", "8000")...), "; its hook https://shop.example/hook?… counts as one of those who approve.")
+	require.Contains(t, o.says(append(policy, "--approvals", "0")...), ": no payout needs approval; its hook https://shop.example/hook?… is removed.")
 	require.Equal(t, new(money.Must("9000.00")), p.DayThreshold)
 
 	err = o.agree(func() { o.good(append(limits, "--max-tenant-day", "2000.50", "--yes", "--reason", "ticket 3")...) }, append(limits, "--max-transfer", "500")...)
