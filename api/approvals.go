@@ -14,7 +14,8 @@ func (e *edge) payoutPolicy(c *fiber.Ctx) error {
 	return answer(c, p, err)
 }
 
-// setPayoutPolicy is POST /auth/payout-policy, an addition. It replaces the whole policy.
+// setPayoutPolicy is POST /auth/payout-policy, an addition. It replaces the whole policy. The owner
+// shows again who is there: without a policy, a key pays alone.
 func (e *edge) setPayoutPolicy(c *fiber.Ctx) error {
 	in := readBody(c)
 	if _, given := in.value("approvals"); !given && in.err() == nil {
@@ -22,6 +23,12 @@ func (e *edge) setPayoutPolicy(c *fiber.Ctx) error {
 	}
 	p := tenant.PayoutPolicy{Approvals: in.whole("approvals", tenant.MaxApprovals), Threshold: in.sum("threshold"), DayThreshold: in.sum("dayThreshold"), Hook: in.optional("hook"), WaitHours: in.whole("beneficiaryWaitHours", tenant.MaxWaitHours)}
 	if err := in.err(); err != nil {
+		return err
+	}
+	if err := p.Check(); err != nil {
+		return err
+	}
+	if _, err := e.prove(c, in); err != nil {
 		return err
 	}
 	set, err := e.Tenants.SetPayoutPolicy(c.UserContext(), caller(c).ID, p, e.acting(c))

@@ -23,13 +23,13 @@ func TestApprovalsOverHTTP(t *testing.T) {
 	require.NotContains(t, w.ask("POST", "/v1/accounts/shop-1/settle", orderOf1000, 202, append(header(key), "Idempotency-Key", "before")), "awaiting")
 
 	few := "payouts that need approval will fail: approvals is 2, and members who may approve"
-	w.ask("POST", "/auth/payout-policy", `{"approvals":2,"threshold":"1.00"}`, 200, owner.withSession()).has(t, fields{"approvals": json.Number("2"), "warning": few + ": 1"})
-	w.ask("POST", "/auth/payout-policy", `{"approvals":2,"threshold":"1.00","hook":"https://shop.example/ask"}`, 200, owner.withSession()).has(t, fields{"warning": nil})
-	w.ask("POST", "/auth/payout-policy", `{"approvals":3,"threshold":"1.00","hook":"https://shop.example/ask"}`, 200, owner.withSession()).
+	w.ask("POST", "/auth/payout-policy", proven(`{"approvals":2,"threshold":"1.00"}`), 200, owner.withSession()).has(t, fields{"approvals": json.Number("2"), "warning": few + ": 1"})
+	w.ask("POST", "/auth/payout-policy", proven(`{"approvals":2,"threshold":"1.00","hook":"https://shop.example/ask"}`), 200, owner.withSession()).has(t, fields{"warning": nil})
+	w.ask("POST", "/auth/payout-policy", proven(`{"approvals":3,"threshold":"1.00","hook":"https://shop.example/ask"}`), 200, owner.withSession()).
 		has(t, fields{"warning": "payouts that need approval will fail: approvals is 3, and members who may approve, beside the hook: 1"})
 	w.joins(owner, tenant.Viewer)
 	w.read(owner.withSession(), "/auth/payout-policy").has(t, fields{"approvers": json.Number("1")})
-	w.ask("POST", "/auth/payout-policy", `{"approvals":0}`, 200, owner.withSession()).has(t, fields{"warning": nil})
+	w.ask("POST", "/auth/payout-policy", proven(`{"approvals":0}`), 200, owner.withSession()).has(t, fields{"warning": nil})
 	finance, other, dev := w.joins(owner, tenant.Finance), w.joins(owner, tenant.Finance), w.joins(owner, tenant.Developer)
 	policy := `{"approvals":2,"threshold":"999.99"}`
 	w.do("POST", "/auth/payout-policy", policy, finance.withSession()...).refused(403, "this needs the role owner; yours is finance")
@@ -37,8 +37,8 @@ func TestApprovalsOverHTTP(t *testing.T) {
 		`{"approvals":11,"threshold":"1.00"}`: "approvals must be a whole number from 0 to 10",
 		`{}`:                                  "approvals must be a whole number from 0 to 10",
 		`{"approvals":-1}`:                    "approvals must be a whole number from 0 to 10",
-		`{"approvals":1,"threshold":"1.00","hook":"ftp://x.example"}`: "hook must begin with https:// or http://",
-		`{"approvals":0,"hook":"https://x.example"}`:                  "approvals must be 1 or more with hook",
+		proven(`{"approvals":1,"threshold":"1.00","hook":"ftp://x.example"}`): "hook must begin with https:// or http://",
+		`{"approvals":0,"hook":"https://x.example"}`:                          "approvals must be 1 or more with hook",
 		`{"approvals":1}`:                        "threshold or dayThreshold is required with approvals",
 		`{"approvals":0,"dayThreshold":"1.00"}`:  "approvals must be 1 or more with threshold or dayThreshold",
 		`{"approvals":1,"threshold":"-1.00"}`:    "threshold and dayThreshold must be amounts in naira, zero or more",
@@ -48,7 +48,7 @@ func TestApprovalsOverHTTP(t *testing.T) {
 	} {
 		w.do("POST", "/auth/payout-policy", body, owner.withSession()...).refused(400, why)
 	}
-	w.ask("POST", "/auth/payout-policy", policy, 200, owner.withSession()).has(t, fields{"approvers": json.Number("3"), "warning": nil, "approvals": json.Number("2"), "threshold": "999.99", "dayThreshold": nil, "hook": nil, "beneficiaryWaitHours": json.Number("0")})
+	w.ask("POST", "/auth/payout-policy", proven(policy), 200, owner.withSession()).has(t, fields{"approvers": json.Number("3"), "warning": nil, "approvals": json.Number("2"), "threshold": "999.99", "dayThreshold": nil, "hook": nil, "beneficiaryWaitHours": json.Number("0")})
 	line := w.read(owner.withSession(), "/auth/audit?action=tenant.policy").list("entries")[0]
 	line.has(t, fields{"actor": "session:" + owner.email})
 	require.Equal(t, map[string]any{"approvals": json.Number("0"), "threshold": nil, "dayThreshold": nil, "hook": nil, "beneficiaryWaitHours": json.Number("0")}, line["before"])
@@ -99,7 +99,7 @@ func TestChangesWhilePayoutsDoNotEnd(t *testing.T) {
 	for _, number := range []string{"0123456789", "1234567890", "2345678901"} {
 		saved := w.ask("POST", "/v1/beneficiaries", `{"bankCode":"058","accountNumber":"`+number+`"}`, 201, key)
 		at = append(at, "/beneficiaries/"+saved["id"].(string))
-		w.ask("POST", "/auth"+at[len(at)-1]+"/exempt", `{"exempt":true}`, 200, owner.withSession())
+		w.ask("POST", "/auth"+at[len(at)-1]+"/exempt", proven(`{"exempt":true}`), 200, owner.withSession())
 	}
 	tx, err := w.Pool.Begin(context.Background())
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestChangesWhilePayoutsDoNotEnd(t *testing.T) {
 		method, path, body string
 		by                 header
 	}{
-		{"POST", "/auth/payout-policy", `{"approvals":1,"threshold":"50.00"}`, owner.withSession()},
+		{"POST", "/auth/payout-policy", proven(`{"approvals":1,"threshold":"50.00"}`), owner.withSession()},
 		{"POST", "/auth" + at[0] + "/exempt", `{"exempt":false}`, owner.withSession()},
 		{"DELETE", "/auth" + at[1], "", owner.withSession()},
 		{"DELETE", "/v1" + at[2], "", key},
@@ -119,7 +119,7 @@ func TestChangesWhilePayoutsDoNotEnd(t *testing.T) {
 		got = append(got, w.asked(r.method, r.path, r.body, r.by...))
 	}
 	w.ask("POST", "/v1/accounts/shop-1/settle", `{"amount":"1.00","bankCode":"058","accountNumber":"0123456789"}`, 202, append(header(key), "Idempotency-Key", "beside"))
-	w.ask("POST", "/auth"+at[0]+"/exempt", `{"exempt":true}`, 200, owner.withSession()) // nobody is waited for
+	w.ask("POST", "/auth"+at[0]+"/exempt", proven(`{"exempt":true}`), 200, owner.withSession()) // nobody is waited for
 	for _, r := range got {
 		(<-r).refused(409, freeze.ErrAccepting.Error())
 	}

@@ -61,12 +61,17 @@ func (e *edge) removeBeneficiary(c *fiber.Ctx) error {
 }
 
 // exemptBeneficiary is POST /auth/beneficiaries/:id/exempt. The owner gets an e-mail when the
-// account needs no approval from now on.
+// account needs no approval from now on, and shows again who is there before that.
 func (e *edge) exemptBeneficiary(c *fiber.Ctx) error {
 	in := readBody(c)
 	exempt := in.flag("exempt")
 	if err := in.err(); err != nil {
 		return err
+	}
+	if exempt {
+		if _, err := e.prove(c, in); err != nil {
+			return err
+		}
 	}
 	by := e.acting(c)
 	b, changed, err := e.Transfers.ExemptBeneficiary(c.UserContext(), caller(c).ID, pathID(c), exempt, by)

@@ -52,10 +52,10 @@ func TestBeneficiariesOverHTTP(t *testing.T) {
 
 	w.do("POST", "/auth"+at+"/exempt", `{"exempt":true}`, finance.withSession()...).refused(403, "this needs the role owner; yours is finance")
 	w.do("POST", "/auth"+at+"/exempt", `{}`, owner.withSession()...).refused(400, "exempt must be true or false")
-	w.ask("POST", "/auth"+at+"/exempt", `{"exempt":true}`, 200, owner.withSession()).has(t, fields{"exempt": true})
-	w.ask("POST", "/auth"+at+"/exempt", `{"exempt":true}`, 200, owner.withSession())
+	w.ask("POST", "/auth"+at+"/exempt", proven(`{"exempt":true}`), 200, owner.withSession()).has(t, fields{"exempt": true})
+	w.ask("POST", "/auth"+at+"/exempt", proven(`{"exempt":true}`), 200, owner.withSession())
 	w.ask("POST", "/auth"+at+"/exempt", `{"exempt":false}`, 200, owner.withSession())
-	w.ask("POST", "/auth"+at+"/exempt", `{"exempt":true}`, 200, owner.withSession())
+	w.ask("POST", "/auth"+at+"/exempt", proven(`{"exempt":true}`), 200, owner.withSession())
 	var texts []string
 	testenv.Eventually(t, 10*time.Second, "two e-mails", func() bool {
 		texts = w.mails.about(owner.email, "Payouts to an account need no approval now")
@@ -80,8 +80,8 @@ func TestBeneficiariesOverHTTP(t *testing.T) {
 	} {
 		w.do("POST", "/auth/payout-policy", body, owner.withSession()...).refused(400, why)
 	}
-	w.ask("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"50.00","beneficiaryWaitHours":720}`, 200, owner.withSession()).has(t, fields{"beneficiaryWaitHours": json.Number("720")})
-	w.ask("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"50.00","beneficiaryWaitHours":24}`, 200, owner.withSession()).has(t, fields{"beneficiaryWaitHours": json.Number("24")})
+	w.ask("POST", "/auth/payout-policy", proven(`{"approvals":1,"threshold":"50.00","beneficiaryWaitHours":720}`), 200, owner.withSession()).has(t, fields{"beneficiaryWaitHours": json.Number("720")})
+	w.ask("POST", "/auth/payout-policy", proven(`{"approvals":1,"threshold":"50.00","beneficiaryWaitHours":24}`), 200, owner.withSession()).has(t, fields{"beneficiaryWaitHours": json.Number("24")})
 	w.do("POST", "/v1/accounts/shop-1/settle", order, key...).refused(422, "amount is above NGN 50.00: the beneficiary is new, and such a payout to it is accepted from 2026-03-03T09:00:00Z")
 	w.do("POST", "/v1/accounts/shop-1/settle", orderOf1000, append(header(key), "Idempotency-Key", "new")...).refused(422, "amount is above NGN 50.00: the beneficiary is new, and such a payout to it is accepted from 2026-03-03T09:00:00Z")
 	w.do("POST", "/v1/accounts/shop-1/settle", `{"amount":"60.00","bankCode":"058","accountNumber":"1234567890"}`, key...).

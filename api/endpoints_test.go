@@ -48,7 +48,7 @@ func TestSpacesAroundURLsAndReferences(t *testing.T) {
 	w.ask("PATCH", "/v1/accounts/shop-1", `{"split":{"shares":[{"accountRef":" shop-2 ","percent":"1"}]}}`, 200, key)
 	made := w.ask("POST", "/auth/webhook-endpoints", `{"url":"https://example.com/3","accountRefs":["shop-2"," shop-1 ","shop-1"]}`, 201, key)
 	fields(made["endpoint"].(map[string]any)).has(t, fields{"accountRefs": []any{"shop-1", "shop-2"}})
-	w.ask("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"1.00","hook":" https://example.com/4 "}`, 200, m.withSession()).
+	w.ask("POST", "/auth/payout-policy", proven(`{"approvals":1,"threshold":"1.00","hook":" https://example.com/4 "}`), 200, m.withSession()).
 		has(t, fields{"hook": "https://example.com/4"})
 }
 

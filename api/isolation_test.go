@@ -100,7 +100,7 @@ var probes = map[string]probe{
 	"GET /auth/transfers/banks":                      {},
 	"POST /auth/transfers/lookup":                    {body: `{"bankCode":"058","accountNumber":"0123456789"}`},
 	"GET /auth/payout-policy":                        {},
-	"POST /auth/payout-policy":                       {body: `{"approvals":1,"threshold":"0.00"}`},
+	"POST /auth/payout-policy":                       {body: `{"approvals":1,"threshold":"0.00","password":"correct horse"}`},
 
 	"GET /auth/deliveries":             {query: "accountRef=%s"},
 	"GET /auth/deliveries/:id":         {notFound: "delivery not found"},
@@ -146,7 +146,7 @@ var probes = map[string]probe{
 	"POST /auth/beneficiaries":            {body: `{"bankCode":"058","accountNumber":"1111111111","label":"mine"}`},
 	"GET /auth/beneficiaries":             {query: "after=%s"},
 	"PATCH /auth/beneficiaries/:id":       {notFound: "beneficiary not found", body: `{"label":"mine"}`},
-	"POST /auth/beneficiaries/:id/exempt": {notFound: "beneficiary not found", body: `{"exempt":true}`},
+	"POST /auth/beneficiaries/:id/exempt": {notFound: "beneficiary not found", body: `{"exempt":false}`},
 	"DELETE /auth/beneficiaries/:id":      {notFound: "beneficiary not found"},
 
 	"POST /v1/entries/:id/refund":           {notFound: "ledger entry not found", body: `{"amount":"1.00"}`},

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/audit"
 	"ajo/internal/spec"
 	"ajo/internal/tenant"
 	"ajo/internal/testenv"
@@ -34,7 +35,7 @@ type keyAnswer struct {
 // newKey makes a key of the tenant over HTTP.
 func (w *world) newKey(m member, name string, scopes []tenant.Scope, networks ...string) keyAnswer {
 	w.T.Helper()
-	body, err := json.Marshal(map[string]any{"name": name, "scopes": scopes, "networks": networks})
+	body, err := json.Marshal(map[string]any{"name": name, "scopes": scopes, "networks": networks, "password": password})
 	require.NoError(w.T, err)
 	var k keyAnswer
 	w.do("POST", "/auth/keys", string(body), m.withSession()...).ok(201, &k)
@@ -50,9 +51,18 @@ func TestRoutesAndScopes(t *testing.T) {
 	m := w.onboard()
 	w.belongings(m)
 	lacks, only := map[tenant.Scope]string{}, map[tenant.Scope]string{}
+	with := func(name string, scopes []tenant.Scope) string { // over HTTP the password may be tried ten times
+		n := tenant.NewKey{Name: name}
+		for _, s := range scopes {
+			n.Scopes = append(n.Scopes, string(s))
+		}
+		key, _, err := w.opts.Tenants.CreateKey(t.Context(), m.id, tenant.Member{Role: tenant.Owner}, n, audit.Session(m.email, netip.Addr{}))
+		require.NoError(t, err)
+		return key.Reveal()
+	}
 	for i, s := range tenant.Scopes {
 		others := append(append([]tenant.Scope{}, tenant.Scopes[:i]...), tenant.Scopes[i+1:]...)
-		lacks[s], only[s] = w.newKey(m, "lacks "+string(s), others).APIKey, w.newKey(m, "only "+string(s), tenant.Scopes[i:i+1]).APIKey
+		lacks[s], only[s] = with("lacks "+string(s), others), with("only "+string(s), tenant.Scopes[i:i+1])
 	}
 	reasons, used, before := maps.Clone(unscoped), map[tenant.Scope]bool{}, w.rows(m)
 	allowed := func(r Route, key string) {
@@ -181,7 +191,7 @@ func TestTheMainKey(t *testing.T) {
 	require.Equal(t, "…"+rotated.APIKey[len(rotated.APIKey)-4:], suffix())
 
 	var next keyAnswer
-	w.do("POST", "/auth/keys/"+main().String()+"/rotate", `{"overlap":60}`, m.withSession()...).ok(200, &next)
+	w.do("POST", "/auth/keys/"+main().String()+"/rotate", proven(`{"overlap":60}`), m.withSession()...).ok(200, &next)
 	require.True(t, next.Key.Main)
 	require.Equal(t, next.Key.Suffix, suffix())
 	require.Len(t, next.Key.Scopes, len(tenant.Scopes))
@@ -232,8 +242,8 @@ func TestNewKeysAreChecked(t *testing.T) {
 	}
 	w.do("POST", "/auth/keys", `{"name":"one too many","scopes":["accounts:read"]}`, m.withSession()...).refused(422, "a tenant has at most 50 active keys")
 	first := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM api_keys WHERE tenant_id = $1 AND main`, m.id)
-	w.do("POST", "/auth/keys/"+first.String()+"/rotate", `{"overlap":1}`, m.withSession()...).refused(422, "a tenant has at most 50 active keys")
-	w.do("POST", "/auth/keys/"+first.String()+"/rotate", `{}`, m.withSession()...).ok(200, nil)
+	w.do("POST", "/auth/keys/"+first.String()+"/rotate", proven(`{"overlap":1}`), m.withSession()...).refused(422, "a tenant has at most 50 active keys")
+	w.do("POST", "/auth/keys/"+first.String()+"/rotate", `{"password":"`+password+`"}`, m.withSession()...).ok(200, nil)
 }
 
 // A key that is restricted to networks is refused elsewhere, by the client's own address behind a
@@ -418,6 +428,37 @@ func TestAnEndBesideALateRefundNeedsTheScopeOfPayouts(t *testing.T) {
 		after := l["after"].(map[string]any)
 		require.Equal(t, map[string]string{"shop-1": "key:" + pays.Key.ID.String(), "shop-2": "key:" + writes.Key.ID.String()}[after["accountRef"].(string)], l["actor"])
 	}
+}
+
+// A key pays without a password, and a policy decides which payouts need others. So whoever changes
+// those gives the proof that a payout takes: a session that was left open is not enough. What pays
+// nothing takes none, nor does the specification's rotate-key of an owner without a second factor.
+func TestWhatPaysLaterTakesTheProof(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	at := m.withSession()
+	const pays = `{"name":"Payer","scopes":["accounts:read","payouts:create"]}`
+	w.do("POST", "/auth/keys", pays, at...).refused(400, "password is required")
+	w.do("POST", "/auth/keys", withProof(pays, "password", "wrong horse"), at...).refused(400, "password is wrong")
+	w.do("POST", "/auth/keys", `{"name":"Reader","scopes":["accounts:read","beneficiaries:write"]}`, at...).ok(201, nil)
+	k := w.newKey(m, "Payer", []tenant.Scope{tenant.PayoutsCreate})
+	rotate := "/auth/keys/" + k.Key.ID.String() + "/rotate"
+	w.do("POST", rotate, `{"overlap":60}`, at...).refused(400, "password is required")
+	exempt := "/auth/beneficiaries/" + w.ask("POST", "/v1/beneficiaries", `{"bankCode":"058","accountNumber":"0123456789"}`, 201, m.withKey())["id"].(string) + "/exempt"
+	w.do("POST", exempt, `{"exempt":true}`, at...).refused(400, "password is required")
+	w.do("POST", exempt, `{"exempt":false}`, at...).ok(200, nil)
+	w.do("POST", "/auth/payout-policy", `{"approvals":0}`, at...).refused(400, "password is required")
+	w.do("POST", "/auth/rotate-key", "", at...).ok(200, nil)
+
+	safe := w.onboard()
+	at = safe.withSession()
+	shared, _ := w.factor(safe)
+	for path, body := range map[string]string{"/auth/keys": pays, "/auth/payout-policy": `{"approvals":0}`} {
+		w.do("POST", path, proven(body), at...).refused(400, "code is required")
+	}
+	w.do("POST", "/auth/rotate-key", "", at...).refused(400, "code is required")
+	w.do("POST", "/auth/rotate-key", `{"code":"abc"}`, at...).refused(400, "code is wrong")
+	w.do("POST", "/auth/rotate-key", fmt.Sprintf(`{"code":%q}`, w.totp(shared)), at...).ok(200, nil)
 }
 
 // Of several rotations of one key at once, one makes the new key; the others are told so.

@@ -23,7 +23,10 @@ func withProof(order, field, value string) string {
 	return strings.TrimSuffix(order, "}") + fmt.Sprintf(`,%q:%q}`, field, value)
 }
 
-var provenOrder = withProof(orderOf1000, "password", password)
+var provenOrder = proven(orderOf1000)
+
+// proven is a body with the password.
+func proven(body string) string { return withProof(body, "password", password) }
 
 // moved is what a payout changes of a tenant, whoever asks for it.
 func (w *world) moved(m member) string {
@@ -167,7 +170,7 @@ func TestPayOutMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, before, w.moved(owner))
 
-	w.ask("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"999.99"}`, 200, owner.withSession())
+	w.ask("POST", "/auth/payout-policy", proven(`{"approvals":1,"threshold":"999.99"}`), 200, owner.withSession())
 	a := w.ask("POST", payOut, provenOrder, 202, finance.withSession())
 	a.has(t, fields{"status": "pending", "awaiting": "approval"})
 	path := "/auth/transfers/" + a["merchantTxRef"].(string)

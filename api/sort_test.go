@@ -152,7 +152,7 @@ func TestLongListsAreNotSortedByAmount(t *testing.T) {
 func TestOpenTransfersBesideOthersWork(t *testing.T) {
 	w := setup(t)
 	m, key := w.funded("5000.00")
-	w.do("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"2000.00"}`, m.withSession()...).ok(200, nil)
+	w.do("POST", "/auth/payout-policy", proven(`{"approvals":1,"threshold":"2000.00"}`), m.withSession()...).ok(200, nil)
 	small := w.settle(key, orderOf1000)
 	large := w.settle(key, strings.Replace(orderOf1000, "1000.00", "2500.00", 1))
 	other := w.Tenant()

@@ -117,7 +117,7 @@ func TestANINOfWhoIsGone(t *testing.T) {
 func TestAnApprovalOfWhoIsGone(t *testing.T) {
 	w := setup(t)
 	owner, key := w.funded("5000.00")
-	w.do("POST", "/auth/payout-policy", `{"approvals":1,"threshold":"1.00"}`, owner.withSession()...).ok(200, nil)
+	w.do("POST", "/auth/payout-policy", proven(`{"approvals":1,"threshold":"1.00"}`), owner.withSession()...).ok(200, nil)
 	ref := w.ask("POST", "/v1/accounts/shop-1/settle", orderOf1000, 202, key)["merchantTxRef"].(string)
 	for how, want := range map[string]string{"remove": "unauthorized", "role": "this needs the role finance; yours is developer"} {
 		finance := w.joins(owner, tenant.Finance)

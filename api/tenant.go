@@ -12,8 +12,18 @@ import (
 // me is GET /auth/me.
 func (e *edge) me(c *fiber.Ctx) error { return c.JSON(caller(c)) }
 
-// rotateKey is POST /auth/rotate-key.
+// rotateKey is POST /auth/rotate-key. As specified it takes no body, except, as an addition, of an
+// owner with a second factor: the main key pays, so that owner gives a code.
 func (e *edge) rotateKey(c *fiber.Ctx) error {
+	if caller(c).Member.TOTP {
+		in := &body{}
+		if len(c.Request().Body()) > 0 {
+			in = readBody(c)
+		}
+		if _, err := e.prove(c, in); err != nil {
+			return err
+		}
+	}
 	key, err := e.Tenants.RotateKey(c.UserContext(), caller(c).ID, e.acting(c))
 	return answer(c, struct {
 		APIKey string `json:"apiKey"`

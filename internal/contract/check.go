@@ -70,7 +70,7 @@ func (o *Operation) CheckRequest(r Request) error {
 	if len(o.Security) > 0 && !o.admits(r) {
 		wrong = append(wrong, fmt.Errorf("no credential of %v was given", o.Security))
 	}
-	if o.Body != nil {
+	if o.Body != nil && (len(r.Body) > 0 || !o.BodyOptional) {
 		wrong = append(wrong, named("request body", o.checkBody(r)))
 	}
 	return errors.Join(wrong...)

@@ -43,6 +43,7 @@ type Operation struct {
 	Security     []string // schemes, of which one is enough; none: open
 	Parameters   []Parameter
 	Body         *Schema // nil: none
+	BodyOptional bool    // it may be left out
 	Responses    map[string]*Response
 	doc          *Document
 }
@@ -136,6 +137,7 @@ func (d *Document) readOperation(at, path, method string) (*Operation, error) {
 		o.Parameters = append(o.Parameters, Parameter{Name: name, In: in, Required: p["required"] == true, Empty: p["allowEmptyValue"] == true, Schema: s})
 	}
 	if raw["requestBody"] != nil {
+		o.BodyOptional = object(raw["requestBody"])["required"] == false
 		var err error
 		if o.Body, err = d.compileSchema(at + "/requestBody/content/application~1json/schema"); err != nil {
 			return nil, err

@@ -117,7 +117,7 @@ func (s *Service) Keys(ctx context.Context, id uuid.UUID, r page.Request) ([]Key
 		WHERE k.tenant_id = @tenant AND k.id < @before ORDER BY k.id DESC LIMIT @limit`, pgx.NamedArgs{"now": s.Clock.Now(), "tenant": id})
 }
 
-// Key returns a key of a tenant. For operators; [ErrKeyNotFound].
+// Key returns a key of a tenant. Session, or an operator; [ErrKeyNotFound].
 func (s *Service) Key(ctx context.Context, id, keyID uuid.UUID) (KeyRecord, error) {
 	return readKey(ctx, s.Pool, id, keyID, s.Clock.Now())
 }

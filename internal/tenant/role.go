@@ -45,6 +45,16 @@ func readRole(name string) (Role, error) {
 // lets money go that a member has held, and ends a refund that an account's policy has ordered.
 var movesMoney = []Scope{AccountsTransfer, HoldsWrite, PayoutsCreate}
 
+// MovesMoney reports whether the key moves money, so that only the owner makes it.
+func (n NewKey) MovesMoney() bool {
+	return slices.ContainsFunc(movesMoney, func(s Scope) bool { return slices.Contains(n.Scopes, string(s)) })
+}
+
+// MovesMoney reports whether the key moves money, so that only the owner rotates it.
+func (k KeyRecord) MovesMoney() bool {
+	return slices.ContainsFunc(movesMoney, func(s Scope) bool { return slices.Contains(k.Scopes, s) })
+}
+
 // mayMake refuses a key that moves money to all but the owner. A developer who could make one would
 // have the right to pay out.
 func (m Member) mayMake(k KeyRecord) error {

@@ -5,7 +5,7 @@ import { confirmed } from './dialog.js';
 import { h } from './dom.js';
 import { form } from './form.js';
 import { naira, plural } from './format.js';
-import { sum, sumField } from './proof.js';
+import { proofFields, sum, sumField } from './proof.js';
 import { table } from './table.js';
 import { announce, badge, button, card, facts, region, sentence, time } from './ui.js';
 
@@ -59,7 +59,7 @@ async function holder(t) {
 export function policy(session) {
   return region(() => get('/auth/payout-policy'), (p) => {
     const place = h('div', { class: 'stack' });
-    const shown = (now) => place.replaceChildren(...said(now), ...(session.may('owner') ? [change(now, shown)] : []));
+    const shown = (now) => place.replaceChildren(...said(now), ...(session.may('owner') ? [change(now, session, shown)] : []));
     shown(p);
     return place;
   }, { rows: 2 }).box;
@@ -76,14 +76,15 @@ function said(p) {
   ].filter(Boolean);
 }
 
-function change(p, shown) {
+function change(p, session, shown) {
   const field = (name, label, value, more) => ({ ...sumField, name, label, value: value ? naira(value).slice(1) : '', required: false, ...more });
   return form([
     { name: 'approvals', label: 'Approvals', type: 'number', min: 0, max: 10, required: true, value: String(p.approvals), hint: '0: no payout needs approval.' },
     field('threshold', 'For a payout above (₦)', p.threshold, { placeholder: '500,000' }),
     field('dayThreshold', 'For a day’s payouts above (₦)', p.dayThreshold, { hint: 'All payouts of a day in Lagos count. Leave empty for none.' }),
     { name: 'wait', label: 'New beneficiaries wait (hours)', type: 'number', min: 0, max: 720, required: true, value: String(p.beneficiaryWaitHours), hint: 'How long a beneficiary must have been saved before a payout above the first sum may go to it. 0: such payouts may go to any account.' },
-  ], 'Save policy', async (v) => {
+    ...proofFields(session),
+  ], 'Save policy', async ({ approvals, threshold, dayThreshold, wait, ...proof }) => {
     // The whole policy is replaced, so not one that is not on the page. The hook is set by the API, and stays while there is a policy.
     const now = await get('/auth/payout-policy');
     if (['approvals', 'threshold', 'dayThreshold', 'beneficiaryWaitHours'].some((name) => now[name] !== p[name])) {
@@ -91,7 +92,7 @@ function change(p, shown) {
       return announce('Not saved: the policy was changed in the meantime. This page now shows the current one.');
     }
     shown(await post('/auth/payout-policy', {
-      approvals: Number(v.approvals), threshold: v.threshold ? sum(v.threshold) : null, dayThreshold: v.dayThreshold ? sum(v.dayThreshold) : null, hook: Number(v.approvals) > 0 ? now.hook : null, beneficiaryWaitHours: Number(v.wait),
+      approvals: Number(approvals), threshold: threshold ? sum(threshold) : null, dayThreshold: dayThreshold ? sum(dayThreshold) : null, hook: Number(approvals) > 0 ? now.hook : null, beneficiaryWaitHours: Number(wait), ...proof,
     }));
     announce('Policy saved. It applies to payouts from now on.');
   });

@@ -4,6 +4,7 @@ import { get, patch, post, remove, segment } from './api.js';
 import { asked, confirmed } from './dialog.js';
 import { h } from './dom.js';
 import { form } from './form.js';
+import { proofFields } from './proof.js';
 import { list, read } from './table.js';
 import { announce, badge, button, card, dim, empty, pageHead, refreshButton, region, time } from './ui.js';
 
@@ -73,11 +74,11 @@ function changes(b, session, reload) {
       if (yes) await after('The beneficiary was renamed.');
     }),
     session.may('owner') && small(b.exempt ? 'Require approval…' : 'Exempt…', async () => {
-      const yes = await confirmed({
-        title: b.exempt ? `Require approval for ${who} again?` : `Exempt ${who} from approval?`, label: b.exempt ? 'Require approval' : 'Exempt', danger: !b.exempt,
+      const yes = await (b.exempt ? confirmed : asked)({
+        fields: proofFields(session), title: b.exempt ? `Require approval for ${who} again?` : `Exempt ${who} from approval?`, label: b.exempt ? 'Require approval' : 'Exempt', danger: !b.exempt,
         text: b.exempt ? 'Payouts to this account need approval again where the policy says so.'
           : `Payouts of any amount to account ${b.accountNumber} will no longer need approval. Those that already wait for approval keep waiting.`,
-        act: () => post(path + '/exempt', { exempt: !b.exempt }),
+        act: (proof) => post(path + '/exempt', { exempt: !b.exempt, ...proof }),
       });
       if (yes) await after(b.exempt ? `Payouts to ${who} need approval again.` : `Payouts to ${who} need no approval now.`);
     }),

@@ -4,6 +4,7 @@ import { post, segment } from './api.js';
 import { asked, confirmed, showOnce } from './dialog.js';
 import { h } from './dom.js';
 import { form } from './form.js';
+import { proofFields } from './proof.js';
 import { list, read } from './table.js';
 import { announce, badge, button, card, code, dim, empty, pageHead, refreshButton, time } from './ui.js';
 
@@ -18,6 +19,8 @@ export const scopes = {
   'webhooks:read': 'Read endpoints, the event log and dead letters', 'webhooks:write': 'Set webhook URLs, read secrets, send events again',
 };
 const movesMoney = ['accounts:transfer', 'holds:write', 'payouts:create']; // only the owner makes such keys
+
+const moves = (names) => names.some((s) => movesMoney.includes(s)); // then the owner shows who is there
 
 const kept = 'It is shown only once and cannot be read again. Store it like a password.';
 
@@ -57,14 +60,14 @@ function changes(k, session, reload) {
     announce(text);
     document.querySelector('h1').focus();
   };
-  const mayRotate = k.status === 'active' && (session.may('owner') || !k.scopes.some((s) => movesMoney.includes(s)));
+  const mayRotate = k.status === 'active' && (session.may('owner') || !moves(k.scopes));
   return h('div', { class: 'actions' },
     mayRotate && button('Rotate…', async () => {
       let key;
       const done = await asked({
         title: `Rotate the key “${k.name}”?`, label: 'Rotate key', text: 'A new key takes its place, with the same scopes, networks and expiry.',
-        fields: [{ name: 'overlap', label: 'The current key', options: [['0', 'Stops working at once'], ['3600', 'Works for another hour'], ['86400', 'Works for another day'], ['604800', 'Works for another week']] }],
-        act: async ({ overlap }) => { key = (await post(path + '/rotate', { overlap: Number(overlap) })).apiKey; },
+        fields: [{ name: 'overlap', label: 'The current key', options: [['0', 'Stops working at once'], ['3600', 'Works for another hour'], ['86400', 'Works for another day'], ['604800', 'Works for another week']] }, ...(moves(k.scopes) ? proofFields(session) : [])],
+        act: async ({ overlap, ...proof }) => { key = (await post(path + '/rotate', { overlap: Number(overlap), ...proof })).apiKey; },
       });
       if (!done) return;
       await showOnce({ title: 'Your new API key', text: kept, secret: key, what: 'API key' });
@@ -94,10 +97,16 @@ export function newKey(_, __, session) {
     { name: 'networks', label: 'Networks', rows: 3, spellcheck: 'false', placeholder: '203.0.113.0/24', hint: 'Where it may be used from: IP addresses or ranges, one per line. Empty: anywhere.' },
     { name: 'until', label: 'Last day', type: 'date', min: new Date().toLocaleDateString('sv', { timeZone: 'Africa/Lagos' }), hint: 'It works until the end of this day in Lagos. Empty: until it is revoked.' },
   ], 'Create key', async ({ name, networks, until }) => {
-    const { apiKey } = await post('/auth/keys', {
-      name, scopes: [...boxes.querySelectorAll(':checked')].map((box) => box.value),
-      networks: networks.split(/[\s,]+/).filter(Boolean), ...(until && { expiresAt: `${until}T23:59:59+01:00` }),
-    });
+    const chosen = [...boxes.querySelectorAll(':checked')].map((box) => box.value);
+    let apiKey;
+    const make = async (proof) => {
+      ({ apiKey } = await post('/auth/keys', {
+        name, scopes: chosen, networks: networks.split(/[\s,]+/).filter(Boolean), ...(until && { expiresAt: `${until}T23:59:59+01:00` }), ...proof,
+      }));
+    };
+    const fields = moves(chosen) ? proofFields(session) : [];
+    if (!fields.length) await make();
+    else if (!await asked({ title: 'Create a key that moves money?', label: 'Create it', text: 'Whoever has the key needs no password.', fields, act: make })) return;
     await showOnce({ title: 'Your new API key', text: kept, secret: apiKey, what: 'API key' });
     location.hash = '#/keys';
   });

@@ -3,10 +3,11 @@
 import { call, get, mode, post } from './api.js';
 import { policy } from './approval.js';
 import { answer, body, eventNames, outcome } from './deliveries.js';
-import { confirmed, showOnce } from './dialog.js';
+import { asked, confirmed, showOnce } from './dialog.js';
 import { h } from './dom.js';
 import { form } from './form.js';
 import { words } from './format.js';
+import { proofField } from './proof.js';
 import { announce, badge, busy, button, card, code, dim, facts, pageHead, region, secretBox, time } from './ui.js';
 
 // settings is the page of all of them, as they are now: a program or another member may have changed some since the dashboard was loaded.
@@ -28,10 +29,10 @@ function apiKey(t, session, reload) {
   const label = t.apiKeySuffix ? 'Rotate key' : 'Create a main key';
   const rotate = button(label + '…', async () => {
     let key;
-    const done = await confirmed({
-      title: t.apiKeySuffix ? 'Rotate the API key?' : 'Create a main key?', label,
+    const done = await (session.member.totp ? asked : confirmed)({ // without a second factor nothing is asked for, as specified
+      title: t.apiKeySuffix ? 'Rotate the API key?' : 'Create a main key?', label, fields: [proofField(session)], danger: true,
       text: t.apiKeySuffix ? 'The current key stops working immediately. Every program that uses it is refused until it has the new key.' : 'It has every scope and no network restriction.',
-      act: async () => { key = (await post('/auth/rotate-key')).apiKey; },
+      act: async (proof) => { key = (await post('/auth/rotate-key', proof)).apiKey; },
     });
     if (!done) return;
     await showOnce({ title: 'Your new API key', text: 'It is shown only once and cannot be read again.', secret: key, what: 'API key' });

@@ -25,6 +25,7 @@ for (const [look, options] of Object.entries(looks)) {
     const policy = v.page.getByRole('region', { name: 'Payout approval' });
     await policy.getByText('No payout needs approval.', { exact: true }).waitFor();
     await policy.getByLabel('Approvals').fill('2');
+    await policy.getByLabel('Your password').fill(tenant.password);
     await policy.getByRole('button', { name: 'Save policy' }).click();
     await policy.getByRole('alert').getByText('Threshold or dayThreshold is required with approvals.').waitFor();
     await policy.getByLabel('For a payout above').fill('999.99');
@@ -33,16 +34,18 @@ for (const [look, options] of Object.entries(looks)) {
     await policy.getByText('Payouts above ₦999.99, and those that take the day’s payouts above ₦1,000,000.00 need 2 approvals').waitFor();
     await policy.getByText('payouts need 2 approvals, and 1 member may approve.').waitFor();
     const set = async (policy) => {
-      const answer = await v.context.request.post('/auth/payout-policy', { data: policy });
+      const answer = await v.context.request.post('/auth/payout-policy', { data: { ...policy, password: tenant.password } });
       assert.equal(answer.status(), 200, await answer.text());
     };
     await set({ approvals: 2, threshold: '999.99', dayThreshold: '1000000.00', hook: world.service.shop.url }); // after the page was drawn
     await policy.getByLabel('New beneficiaries wait').fill('24');
+    await policy.getByLabel('Your password').fill(tenant.password);
     await policy.getByRole('button', { name: 'Save policy' }).click();
     await policy.getByText('Payouts above ₦999.99 may go only to beneficiaries that were saved at least 24 hours ago.').waitFor();
     await policy.getByText(world.service.shop.url).waitFor(); // the form does not take it away
     await set({ approvals: 2, threshold: '999.99' }); // by somebody else, and not written over
     await policy.getByLabel('New beneficiaries wait').fill('48');
+    await policy.getByLabel('Your password').fill(tenant.password);
     await policy.getByRole('button', { name: 'Save policy' }).click();
     await said(v.page, 'Not saved: the policy was changed in the meantime. This page now shows the current one.');
     await policy.getByText('Payouts above ₦999.99 need 2 approvals').waitFor();
@@ -108,7 +111,7 @@ test('who approves last is told that it is paid then, on a page that was drawn b
   const v = await visitAs(tenant);
   const { page } = v;
   const dialog = page.getByRole('dialog');
-  assert.equal((await v.context.request.post('/auth/payout-policy', { data: { approvals: 2, threshold: '1.00' } })).status(), 200);
+  assert.equal((await v.context.request.post('/auth/payout-policy', { data: { approvals: 2, threshold: '1.00', password: tenant.password } })).status(), 200);
   const { merchantTxRef } = await tenant.settle('1000.00');
   const other = await visitAs(await joined(tenant, 'finance'));
   await go(page, '/transfers/' + merchantTxRef);
@@ -129,7 +132,7 @@ test('a payout is approved by keyboard alone', async () => {
   const tenant = await funded();
   const v = await visitAs(tenant);
   const { page } = v;
-  await v.context.request.post('/auth/payout-policy', { data: { approvals: 1, threshold: '1.00' } });
+  await v.context.request.post('/auth/payout-policy', { data: { approvals: 1, threshold: '1.00', password: tenant.password } });
   const { merchantTxRef } = await tenant.settle('1000.00');
   await go(page, '/transfers?awaiting=approval');
   await tabTo(page, merchantTxRef);

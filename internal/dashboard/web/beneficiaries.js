@@ -58,6 +58,7 @@ for (const [look, options] of Object.entries(looks)) {
     await owner.page.getByRole('button', { name: 'Exempt… Rent of the shop' }).click();
     await owner.page.getByRole('dialog').getByText('will no longer need approval').waitFor();
     await looked(owner.page, 'beneficiary-exempt', look);
+    await owner.page.getByRole('dialog').getByLabel('Your password').fill(tenant.password);
     await owner.page.getByRole('dialog').getByRole('button', { name: 'Exempt' }).click();
     await owner.page.getByRole('row', { name: 'Rent of the shop' }).getByText('Exempt', { exact: true }).waitFor();
     await owner.page.getByRole('button', { name: 'Require approval… Rent of the shop' }).click();

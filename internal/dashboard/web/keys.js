@@ -112,7 +112,8 @@ test('a developer makes no key that moves money, and rotates none', async () => 
 });
 
 test('a key is created by keyboard alone', async () => {
-  const v = await visitAs(await newTenant());
+  const tenant = await newTenant();
+  const v = await visitAs(tenant);
   const { page } = v;
   await go(page, '/keys');
   await tabTo(page, 'Create a key');
@@ -124,7 +125,11 @@ test('a key is created by keyboard alone', async () => {
   await page.keyboard.press('Space');
   await tabTo(page, 'Create key');
   await page.keyboard.press('Enter');
-  await page.getByRole('dialog').waitFor();
+  await page.getByRole('dialog', { name: 'Create a key that moves money?' }).waitFor();
+  await tabTo(page, 'Your password');
+  await page.keyboard.type(tenant.password);
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog', { name: 'Your new API key' }).waitFor();
   await tabTo(page, 'I have stored it');
   await page.keyboard.press('Enter');
   await page.getByRole('row', { name: 'Payouts' }).getByText('payouts:create').waitFor();

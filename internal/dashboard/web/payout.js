@@ -76,7 +76,7 @@ test('a payout to a beneficiary waits for approval, and its maker has no say', a
   const tenant = await funded();
   await tenant.call('POST', '/v1/beneficiaries', { bankCode: '058', accountNumber: '0123456789', label: 'Landlord' });
   const owner = await visitAs(tenant);
-  await owner.context.request.post('/auth/payout-policy', { data: { approvals: 1, threshold: '1.00' } });
+  await owner.context.request.post('/auth/payout-policy', { data: { approvals: 1, threshold: '1.00', password: tenant.password } });
   const finance = await joined(tenant, 'finance');
   const v = await visitAs(finance);
   const { page } = v;
