@@ -104,19 +104,24 @@ const debited = `t.amount + coalesce(t.reserved_fee, 0) + coalesce(t.platform_fe
 
 // fundsSQL sums up the pending transfers of accounts, with the fees reserved for them. (The CASE
 // hides the direction from the planner, which on a young table would use that condition alone, and
-// read the index of all entries.)
+// read the index of all entries.) What an account has is summed up once, however many of its
+// transfers are asked for: it may have any number of holds and recalls.
 var fundsSQL = `
 	WITH waiting AS (
 		SELECT t.id, t.account_id, e.seq,
 			coalesce(sum(` + debited + `) OVER (PARTITION BY t.account_id ORDER BY e.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS behind,
 			sum(` + debited + `) OVER (PARTITION BY t.account_id) - (` + debited + `) AS others
 		FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND CASE e.direction WHEN 'debit' THEN true ELSE false END
-		WHERE t.waiting AND t.account_id = ANY($2))
-	SELECT w.id, w.account_id, w.seq, ` + ledger.Available("$4", "$3") + `, b.balance - CASE WHEN b.held_over IS NULL THEN 0 ELSE (
-			SELECT coalesce(sum(h.amount), 0) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.source = 'refund') END,
-		w.behind, w.others, coalesce(b.recall_reversed, 0), CASE WHEN b.held_until <= $3 THEN (
-			SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3) ELSE b.held_until END
-	FROM waiting w JOIN ledger_balances b USING (account_id) WHERE w.id = ANY($1) ORDER BY w.account_id, w.seq`
+		WHERE t.waiting AND t.account_id = ANY($2)),
+	asked AS MATERIALIZED (SELECT * FROM waiting WHERE id = ANY($1)),
+	has AS MATERIALIZED (
+		SELECT b.account_id, ` + ledger.Available("$4", "$3") + ` AS available, b.balance - CASE WHEN b.held_over IS NULL THEN 0 ELSE (
+				SELECT coalesce(sum(h.amount), 0) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.source = 'refund') END AS balance,
+			coalesce(b.recall_reversed, 0) AS reversed, CASE WHEN b.held_until <= $3 THEN (
+				SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3) ELSE b.held_until END AS held_until
+		FROM ledger_balances b WHERE b.account_id = ANY($2))
+	SELECT w.id, w.account_id, w.seq, f.available, f.balance, w.behind, w.others, f.reversed, f.held_until
+	FROM asked w JOIN has f ON f.account_id = w.account_id ORDER BY w.account_id, w.seq`
 
 // readFunds reads the funds of the accounts' pending transfers, in the ledger's order, as of one
 // moment.

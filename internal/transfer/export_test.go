@@ -12,6 +12,12 @@ import (
 	"ajo/internal/retry"
 )
 
+// Statements of SQL are for the tests of the rows that they read.
+var (
+	ClaimedSQL = claimedSQL
+	FundsSQL   = fundsSQL
+)
+
 // Ask is a settle request, as [Service.Settle] takes it.
 type Ask struct {
 	Tenant uuid.UUID
