@@ -42,12 +42,14 @@ type dayDeposit struct {
 }
 
 // tiersSQL begins with the accounts and the days of deposits. The tier is the committed one:
-// whoever changes it waits for the locks that this transaction has.
+// whoever changes it waits for the locks that this transaction has. Limits that were set for now
+// have started, also by a clock that is behind.
 const tiersSQL = `
 		SELECT m.account, m.day, c.kyc_tier, l.max_deposit, l.max_day, l.max_balance, coalesce(d.allowed, 0)
 		FROM unnest($1::uuid[], $2::text[]) AS m (account, day) JOIN accounts a ON a.id = ANY(ARRAY[m.account]) JOIN customers c ON c.id = ANY(ARRAY[a.customer_id])
 		LEFT JOIN LATERAL (
-			SELECT * FROM tier_limits l WHERE l.tenant_id = a.tenant_id AND l.tier = c.kyc_tier AND l.starts_at <= $3 ORDER BY starts_at DESC LIMIT 1) l ON true
+			SELECT * FROM tier_limits l WHERE l.tenant_id = a.tenant_id AND l.tier = c.kyc_tier AND (l.starts_at <= $3 OR l.starts_at = l.created_at)
+			ORDER BY starts_at DESC LIMIT 1) l ON true
 		LEFT JOIN deposit_days d ON d.tenant_id = ANY(ARRAY[a.tenant_id]) AND d.account_id = ANY(ARRAY[m.account]) AND d.day = ANY(ARRAY[m.day::date])
 		WHERE EXISTS (SELECT FROM tier_limits l WHERE l.tenant_id = a.tenant_id)`
 

@@ -161,6 +161,17 @@ func TestDepositsOfADay(t *testing.T) {
 	b.verify()
 }
 
+// Limits that are set for now bound the next payment, also where the clock of the process that
+// posts it is behind that of the one that has set them.
+func TestDepositLimitsForNowByAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.setLimits(b.account, 1, b.Clock.Now().Add(400*time.Millisecond), "50.00", "", "")
+	b.deposit("80.00")
+	require.Equal(t, []string{"30.00 maxDeposit of tier 1: NGN 50.00"}, b.limitHolds())
+	b.verify()
+}
+
 // A higher tier releases what it allows, once: not what is above its own limits, not again, and not
 // when the change is not committed. A lower tier takes nothing back.
 func TestATierReleases(t *testing.T) {

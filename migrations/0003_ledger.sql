@@ -229,6 +229,7 @@ CREATE TABLE tier_limits (
 );
 COMMENT ON TABLE tier_limits IS
     'What may come in to an account of a tenant''s customer of a tier, from a time on and until the next row starts; what is above is posted and held. Append-only.';
+COMMENT ON COLUMN tier_limits.starts_at IS 'created_at, if it was set for now: it stands at once, whatever a clock says';
 COMMENT ON COLUMN tier_limits.max_deposit IS 'of one payment, after the bank''s fee; NULL: no limit';
 COMMENT ON COLUMN tier_limits.max_day IS 'of an account''s payments of a day in Lagos';
 COMMENT ON COLUMN tier_limits.max_balance IS 'of the balance, without what limits hold';

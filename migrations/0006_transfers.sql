@@ -290,6 +290,7 @@ CREATE TABLE payout_limits (
     CHECK (starts_at >= created_at)
 );
 COMMENT ON TABLE payout_limits IS 'What a tenant may pay out, from a time on and until the next row starts. Append-only.';
+COMMENT ON COLUMN payout_limits.starts_at IS 'created_at, if it was set for now: it stands at once, whatever a clock says';
 COMMENT ON COLUMN payout_limits.max_transfer IS 'of one settlement; NULL: no limit';
 COMMENT ON COLUMN payout_limits.max_account_day IS 'of an account''s settlements of a day in Lagos';
 COMMENT ON COLUMN payout_limits.max_tenant_day IS 'of all settlements of a day';

@@ -115,7 +115,7 @@ func limitsAt(sets []limit.Set, tier int, at time.Time) (stands limit.Set, next 
 		}
 		switch {
 		case of != tier:
-		case !x.StartsAt.After(at):
+		case x.Begun(at):
 			return x, next
 		default:
 			next = x.StartsAt

@@ -94,7 +94,7 @@ var (
 		ORDER BY d.tenant_id, d.subject FOR NO KEY UPDATE OF d`
 	limitsSQL = `
 		SELECT DISTINCT ON (tenant_id) tenant_id, max_transfer, max_account_day, max_tenant_day FROM payout_limits
-		WHERE tenant_id = ANY($1) AND starts_at <= $2 ORDER BY tenant_id, starts_at DESC`
+		WHERE tenant_id = ANY($1) AND ` + begun + ` ORDER BY tenant_id, starts_at DESC`
 	saveSQL = `
 		UPDATE payout_days d SET paid = d.paid + s.added FROM ` + pg.Unnest[sum](1, "s") + `
 		WHERE ` + ofDay

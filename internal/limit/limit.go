@@ -8,7 +8,8 @@
 // that accepts it, in the sums of its day in Lagos, of its account and of its tenant; one that ends
 // without being paid leaves them in the transaction of its end. A settlement is accepted only if
 // the sums, under their locks, leave room for it. Rows of limits are never changed: a later one
-// takes over at its start. (docs/decisions.md, "Limits".)
+// takes over at its start. Limits that are set for now stand once they are committed, whatever the
+// clock says of whoever goes by them. (docs/decisions.md, "Limits".)
 package limit
 
 import (
@@ -59,6 +60,9 @@ type Set struct {
 	Reason    string
 }
 
+// Begun reports whether the limits have started at a time.
+func (s Set) Begun(at time.Time) bool { return !s.StartsAt.After(at) || s.StartsAt.Equal(s.CreatedAt) }
+
 // Service has the use cases.
 type Service struct {
 	Pool  *pg.Pool
@@ -93,6 +97,13 @@ func (s *Service) SetTier(ctx context.Context, tenantID uuid.UUID, starts time.T
 		WHERE NOT EXISTS (SELECT FROM tier_limits WHERE tenant_id = $1 AND tier = $9 AND starts_at = $2)`, x.Tier)
 }
 
+// nextSQL is when limits of the tenant $1 start that are set for now, $2: after all that were set
+// for now before them, by clocks that may be ahead.
+const nextSQL = `
+	SELECT greatest($2, max(starts_at) + interval '1 microsecond') FROM (
+		SELECT starts_at, created_at FROM payout_limits WHERE tenant_id = $1 UNION ALL SELECT starts_at, created_at FROM tier_limits WHERE tenant_id = $1) l
+	WHERE starts_at = created_at`
+
 // set stores limits by sql, which inserts no row where others start at that time.
 func (s *Service) set(ctx context.Context, tenantID uuid.UUID, starts time.Time, set Set, by audit.By, values []*money.Amount, sql string, more ...any) (Set, error) {
 	for _, v := range values {
@@ -102,16 +113,20 @@ func (s *Service) set(ctx context.Context, tenantID uuid.UUID, starts time.Time,
 	}
 	set.Actor, set.Reason = by.Actor, by.Reason
 	return set, pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
-		set.CreatedAt = s.Clock.Now()
-		if set.StartsAt = starts; starts.IsZero() {
-			set.StartsAt = set.CreatedAt
-		}
-		if set.StartsAt.Before(set.CreatedAt) {
+		now := s.Clock.Now()
+		if set.StartsAt, set.CreatedAt = starts, now; !starts.IsZero() && starts.Before(now) {
 			return ErrStarts
 		}
 		// the lock keeps two from being set at once for one time
 		if _, err := tx.Exec(ctx, `SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE`, tenantID); err != nil {
 			return err
+		}
+		if starts.IsZero() {
+			if err := tx.QueryRow(ctx, nextSQL, tenantID, now).Scan(&set.StartsAt); err != nil {
+				return err
+			}
+			set.StartsAt = set.StartsAt.UTC()
+			set.CreatedAt = set.StartsAt
 		}
 		tag, err := tx.Exec(ctx, sql, append([]any{tenantID, set.StartsAt, set.CreatedAt, by.Actor, by.Reason, values[0], values[1], values[2]}, more...)...)
 		if err == nil && tag.RowsAffected() == 0 {
@@ -120,7 +135,7 @@ func (s *Service) set(ctx context.Context, tenantID uuid.UUID, starts time.Time,
 		if err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, set.CreatedAt, by.Entry("tenant.limits", "tenant:"+tenantID.String(), set))
+		return audit.Write(ctx, tx, now, by.Entry("tenant.limits", "tenant:"+tenantID.String(), set))
 	})
 }
 
@@ -176,10 +191,14 @@ func (s *Service) Standing(ctx context.Context, tenantID uuid.UUID) (Standing, e
 	}
 	st.Tiers, err = pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Tier], `
 		SELECT * FROM (
-			SELECT DISTINCT ON (tier) tier, max_deposit, max_day, max_balance FROM tier_limits WHERE tenant_id = $1 AND starts_at <= $2 ORDER BY tier, starts_at DESC) t
+			SELECT DISTINCT ON (tier) tier, max_deposit, max_day, max_balance FROM tier_limits WHERE tenant_id = $1 AND `+begun+` ORDER BY tier, starts_at DESC) t
 		WHERE coalesce(max_deposit, max_day, max_balance) IS NOT NULL ORDER BY tier`, tenantID, now)
 	return st, err
 }
 
+// begun is, as SQL, the condition on limits that they have started at the time $2. Those that were
+// set for now have, also by a clock that is behind that of whoever set them.
+const begun = `(starts_at <= $2 OR starts_at = created_at)`
+
 // standingSQL is the limits that stand of the tenant $1 at the time $2.
-const standingSQL = `SELECT * FROM payout_limits WHERE tenant_id = $1 AND starts_at <= $2 ORDER BY starts_at DESC LIMIT 1`
+const standingSQL = `SELECT * FROM payout_limits WHERE tenant_id = $1 AND ` + begun + ` ORDER BY starts_at DESC LIMIT 1`

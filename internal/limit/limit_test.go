@@ -135,6 +135,32 @@ func TestLimitsBeforeOthers(t *testing.T) {
 	require.Equal(t, []string{"2.00", "1 11.00"}, b.shown(b.mine))
 }
 
+// Limits that are set for now stand at once, and until others are set, also where the clocks of who
+// sets them and of who goes by them differ.
+func TestLimitsForNowByClocksThatDiffer(t *testing.T) {
+	b := setup(t)
+	begin := b.Clock.Now()
+	ahead := *b
+	ahead.svc = &limit.Service{Pool: b.Pool, Clock: clock.NewFake(begin.Add(400 * time.Millisecond))}
+	require.NoError(t, ahead.payouts(b.mine, time.Time{}, "1.00"))
+	require.NoError(t, ahead.tier(b.mine, time.Time{}, 1, "10.00"))
+	require.NoError(t, ahead.payouts(b.mine, begin.Add(time.Hour), "9.00"))
+	require.Equal(t, []string{"1.00", "1 10.00"}, b.shown(b.mine))
+	require.NoError(t, b.payouts(b.mine, time.Time{}, "2.00"))
+	require.NoError(t, b.tier(b.mine, time.Time{}, 1, "11.00"))
+	for _, after := range []time.Duration{0, time.Minute} {
+		b.Clock.Set(begin.Add(after))
+		require.Equal(t, []string{"2.00", "1 11.00"}, b.shown(b.mine))
+	}
+	sets, err := b.svc.Sets(b.ctx, b.mine)
+	require.NoError(t, err)
+	require.Len(t, sets, 5)
+	for i, x := range sets {
+		require.Equal(t, i > 0, x.Begun(begin), x)
+	}
+	require.True(t, sets[0].Begun(begin.Add(time.Hour)))
+}
+
 // Of two who set limits at once the second waits for the first: a start that is taken by then is
 // refused.
 func TestLimitsAtOnce(t *testing.T) {

@@ -93,6 +93,18 @@ func TestEachLimitToTheKobo(t *testing.T) {
 	b.consistent(0)
 }
 
+// Limits that are set for now bound the next payout, also where the clock of the process that
+// accepts it is behind that of the one that has set them.
+func TestLimitsForNowByAClockThatIsBehind(t *testing.T) {
+	b := setup(t)
+	b.fund("1000.00")
+	ahead := &limit.Service{Pool: b.Pool, Clock: clock.NewFake(b.Clock.Now().Add(400 * time.Millisecond))}
+	_, err := ahead.SetPayouts(b.ctx, b.tenant, time.Time{}, limit.Payouts{MaxTransfer: sum("50.00")}, stop)
+	require.NoError(t, err)
+	b.refused("shop", "50.01", "amount is above the limit maxTransfer: NGN 50.00")
+	b.settle("50.00")
+}
+
 // A day begins at midnight in Lagos, and limits on the day that was named; until then the ones
 // before them stand.
 func TestLimitsByTheDay(t *testing.T) {
