@@ -61,7 +61,8 @@ func (b *books) setTier(tier int, then error) (released int) {
 			Scan(&customer); err != nil {
 			return err
 		}
-		of, err := ledger.ApplyTier(b.ctx, tx, b.Clock.Now(), customer)
+		of, last, err := ledger.ApplyTier(b.ctx, tx, b.Clock.Now(), customer, ledger.HeldAt{}, 1000)
+		require.Zero(b.T, last)
 		released = len(of)
 		return errors.Join(err, then)
 	})

@@ -8,6 +8,7 @@ const (
 	UncountedSQL = uncountedSQL
 	LastHoldsSQL = lastHoldsSQL
 	EndHoldsSQL  = endHoldsSQL
+	LimitedSQL   = limitedSQL
 
 	NewestFirstSQL = newestFirstSQL
 )

@@ -2,23 +2,27 @@
 -- +goose Up
 
 CREATE TABLE customers (
-    id           uuid PRIMARY KEY,
-    tenant_id    uuid NOT NULL REFERENCES tenants (id),
-    external_ref text NOT NULL,
-    name         text NOT NULL,
-    bvn          bytea,
-    bvn_last4    text CHECK (bvn_last4 ~ '^[0-9]{4}$'),
-    nin          bytea,
-    nin_last4    text CHECK (nin_last4 ~ '^[0-9]{4}$'),
-    nin_hash     bytea CHECK (octet_length(nin_hash) = 32),
-    nin_shared   boolean NOT NULL DEFAULT false,
-    kyc_tier     integer NOT NULL DEFAULT 1 CHECK (kyc_tier IN (1, 2, 3)),
-    kyc_status   text NOT NULL DEFAULT 'none' CHECK (kyc_status IN ('none', 'pending_review', 'approved', 'rejected')),
-    status       text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
-    created_at   timestamptz NOT NULL,
-    updated_at   timestamptz NOT NULL,
-    UNIQUE (tenant_id, external_ref)
+    id              uuid PRIMARY KEY,
+    tenant_id       uuid NOT NULL REFERENCES tenants (id),
+    external_ref    text NOT NULL,
+    name            text NOT NULL,
+    bvn             bytea,
+    bvn_last4       text CHECK (bvn_last4 ~ '^[0-9]{4}$'),
+    nin             bytea,
+    nin_last4       text CHECK (nin_last4 ~ '^[0-9]{4}$'),
+    nin_hash        bytea CHECK (octet_length(nin_hash) = 32),
+    nin_shared      boolean NOT NULL DEFAULT false,
+    kyc_tier        integer NOT NULL DEFAULT 1 CHECK (kyc_tier IN (1, 2, 3)),
+    kyc_status      text NOT NULL DEFAULT 'none' CHECK (kyc_status IN ('none', 'pending_review', 'approved', 'rejected')),
+    status          text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'suspended')),
+    created_at      timestamptz NOT NULL,
+    updated_at      timestamptz NOT NULL,
+    release_account uuid,
+    release_entry   uuid,
+    UNIQUE (tenant_id, external_ref),
+    CHECK ((release_account IS NULL) = (release_entry IS NULL))
 );
+CREATE INDEX customers_release ON customers (id) WHERE release_account IS NOT NULL;
 CREATE INDEX customers_list ON customers (tenant_id, id);
 CREATE INDEX customers_pending ON customers (id) WHERE kyc_status = 'pending_review';
 -- One NIN approves one customer of a tenant, unless an operator decided otherwise. It has those of
@@ -31,6 +35,8 @@ COMMENT ON COLUMN customers.bvn IS 'bank verification number, sealed';
 COMMENT ON COLUMN customers.nin IS 'national identification number, sealed';
 COMMENT ON COLUMN customers.nin_hash IS 'keyed hash of the NIN submitted last (hash_keys)';
 COMMENT ON COLUMN customers.nin_shared IS 'an operator approved the customer although its NIN had approved another one';
+COMMENT ON COLUMN customers.release_account IS 'the tier has changed, and of what limits hold only this has been looked at: the accounts before this one, and of it up to release_entry; NULL: all';
+COMMENT ON COLUMN customers.release_entry IS 'the credit whose hold was looked at last';
 CREATE TRIGGER customers_kyc BEFORE UPDATE ON customers FOR EACH ROW WHEN (OLD.kyc_status IS DISTINCT FROM NEW.kyc_status)
     EXECUTE FUNCTION check_move('kyc_status', 'none>approved', 'rejected>approved', 'none>pending_review', 'rejected>pending_review',
         'none>rejected', 'pending_review>approved', 'pending_review>rejected', 'approved>none');

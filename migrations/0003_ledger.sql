@@ -190,6 +190,8 @@ CREATE INDEX holds_list ON holds (tenant_id, account_id, id);
 CREATE INDEX holds_open ON holds (account_id, until) WHERE status = 'open';
 -- What goes back to its senders, beside any number of other holds of an account.
 CREATE INDEX holds_refund ON holds (account_id) WHERE status = 'open' AND source = 'refund';
+-- What a customer's next tier releases, a part at a time.
+CREATE INDEX holds_limit ON holds (account_id, entry_id) WHERE status = 'open' AND source = 'limit';
 CREATE INDEX holds_decide ON holds (tenant_id, id) WHERE status = 'open' AND source = 'policy';
 COMMENT ON TABLE holds IS
     'Money of an account that a tenant has set aside, that is above a limit of the customer''s tier, or that an account''s policy keeps: it is in the balance, and no settlement takes it.';

@@ -22,6 +22,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/archive"
 	"ajo/internal/clock"
+	"ajo/internal/customer"
 	"ajo/internal/metrics"
 	"ajo/internal/partition"
 	"ajo/internal/payment"
@@ -62,6 +63,8 @@ type Options struct {
 	Accounts  *account.Service
 	Transfers *transfer.Service
 	Tenants   *tenant.Service // mails to tenants; nil: none
+	// Customers releases what a new tier allows; nil: nothing does.
+	Customers *customer.Service
 	// Reconciler compares the books with the bank's list.
 	Reconciler *reconcile.Service
 	Clock      clock.Clock
@@ -147,6 +150,9 @@ func Start(o Options) (*Workers, error) {
 	w.beside.Go(func() { w.sweep(ctx) })
 	w.beside.Go(func() { w.tidy(ctx) })
 	w.beside.Go(func() { w.check(ctx) })
+	if w.Customers != nil {
+		w.beside.Go(func() { w.release(ctx) })
+	}
 	if w.Archive != nil && w.Archive.Store != nil {
 		w.beside.Go(func() { w.archiveOld(ctx) })
 	}

@@ -11,6 +11,7 @@ import (
 	"ajo/api"
 	"ajo/internal/archive"
 	"ajo/internal/config"
+	"ajo/internal/customer"
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
 	"ajo/internal/limit"
@@ -166,7 +167,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 	}
 	w, err := workers.Start(workers.Options{
 		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: deliveries, Accounts: c.accounts,
-		Transfers: c.transfers, Tenants: tenants,
+		Transfers: c.transfers, Tenants: tenants, Customers: customer.New(customer.Options{Pool: c.pool, Clock: &c.clock, Log: log}),
 		Reconciler: reconcile.New(reconcile.Options{
 			Pool: c.pool, Bank: c.bank, Payments: c.payments, Transfers: c.transfers, Clock: &c.clock, Log: log, MinAge: cfg.ConfirmMinAge,
 		}),

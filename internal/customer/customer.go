@@ -69,7 +69,10 @@ type Options struct {
 }
 
 // Service has the use cases of customers.
-type Service struct{ Options }
+type Service struct {
+	Options
+	slice int // tierSlice
+}
 
 // New returns the use cases.
 func New(o Options) *Service {
@@ -77,7 +80,7 @@ func New(o Options) *Service {
 		o.CheckTimeout = defaultCheckTimeout
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	return &Service{o}
+	return &Service{o, tierSlice}
 }
 
 // columns are a customer's, in the order of fields.

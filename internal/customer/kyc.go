@@ -11,12 +11,10 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/errs"
 	"ajo/internal/failpoint"
-	"ajo/internal/freeze"
 	"ajo/internal/fsm"
 	"ajo/internal/identity"
 	"ajo/internal/pg"
 	"ajo/internal/secret"
-	"ajo/ledger"
 )
 
 // defaultCheckTimeout is what a NIN check may take; well below a request's deadline, so that its
@@ -244,16 +242,4 @@ func (s *Service) move(ctx context.Context, tx pg.Tx, c Customer, event KYCEvent
 		err = s.applyTier(ctx, tx, c)
 	}
 	return c, err
-}
-
-// applyTier releases what limits of the customer's tier held and no longer hold. A settlement that
-// waits for the money goes on at once: its item of work is made due after the commit, and what a
-// death leaves behind looks again by its own schedule.
-func (s *Service) applyTier(ctx context.Context, tx pg.Tx, c Customer) error {
-	now := s.Clock.Now()
-	released, err := ledger.ApplyTier(ctx, tx, now, c.ID)
-	for _, account := range released {
-		tx.AfterCommit(func(ctx context.Context) { _ = freeze.Resume(ctx, s.Pool, now, freeze.Account, account) })
-	}
-	return err
 }

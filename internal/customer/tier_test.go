@@ -1,6 +1,7 @@
 package customer
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -74,4 +75,80 @@ func TestAHigherTierReleases(t *testing.T) {
 			testenv.FindsNothing(t, b.Pool, ledger.Verify)
 		})
 	}
+}
+
+// tiered has b release four holds at a time, gives customers of tier 1 no room for payments and
+// those of tier 2 any, and pays ten times 10.00 to two accounts of a customer.
+func (b *bundle) tiered() (customer uuid.UUID) {
+	b.T.Helper()
+	b.slice = 4
+	b.Exec(`INSERT INTO tier_limits (tenant_id, tier, starts_at, max_deposit, created_at, actor, reason)
+		VALUES ($1, 1, $2, 0, $2, 'cli:ada', 'the law'), ($1, 2, $2, NULL, $2, 'cli:ada', 'the law')`, b.tenant, b.Clock.Now())
+	shop, order := b.Account(b.tenant, "shop"), b.Account(b.tenant, "order")
+	customer = testenv.Value[uuid.UUID](b.Env, `UPDATE customers SET kyc_status = 'pending_review' WHERE id = (SELECT customer_id FROM accounts WHERE id = $1) RETURNING id`, shop)
+	b.ExecUnguarded(`UPDATE accounts SET customer_id = $2 WHERE id = $1`, order, customer)
+	var payments []ledger.Posting
+	for i := range 10 {
+		group := uuid.Must(uuid.NewV7())
+		payments = append(payments, ledger.Posting{
+			AccountID: []uuid.UUID{shop, order}[i%2], Amount: money.Must("10.00"), TransactionGroupID: group, ProviderTxnRef: group.String(), Tiered: true,
+		})
+	}
+	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), payments)
+		return err
+	}))
+	return customer
+}
+
+// heldIs checks what limits hold, and what of the payments counts as allowed.
+func (b *bundle) heldIs(want, allowed string) {
+	b.T.Helper()
+	require.Equal(b.T, want+" "+allowed, testenv.Value[string](b.Env, `
+		SELECT (SELECT sum(held) FROM ledger_balances) || ' ' || (SELECT sum(allowed) FROM deposit_days)`))
+	testenv.FindsNothing(b.T, b.Pool, ledger.Verify)
+}
+
+// A change of the tier releases so much with it, and leaves the rest to others. What a process that
+// dies between two transactions leaves is released by the next, and by several at once no hold
+// twice.
+func TestATierReleasesTheRestLater(t *testing.T) {
+	b := setup(t)
+	id := b.tiered()
+	b.heldIs("100.00", "0.00")
+	_, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+	require.NoError(t, err)
+	b.heldIs("60.00", "40.00")
+
+	ctx, dies := context.WithCancel(b.ctx)
+	pool, _ := b.BeforeTheSecond("SELECT release_account", dies)
+	dying := New(b.Options)
+	dying.Pool, dying.slice = pool, b.slice
+	require.ErrorIs(t, dying.ReleaseRest(ctx), context.Canceled)
+	b.heldIs("20.00", "80.00")
+
+	testenv.AtOnce(3, func(int) {
+		another := New(b.Options)
+		another.slice = 1
+		if err := another.ReleaseRest(b.ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	b.heldIs("0.00", "100.00")
+	require.Equal(t, 10, testenv.Value[int](b.Env, `SELECT count(*) FROM holds WHERE status = 'released'`))
+	require.NoError(t, b.ReleaseRest(b.ctx))
+}
+
+// What is left when a tier is taken back stays held.
+func TestATierThatIsTakenBackReleasesNoMore(t *testing.T) {
+	b := setup(t)
+	id := b.tiered()
+	_, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+	require.NoError(t, err)
+	b.heldIs("60.00", "40.00")
+	_, _, err = b.SetTier(b.ctx, id, 1, audit.By{Actor: "cli:ada", Reason: "a ticket"})
+	require.NoError(t, err)
+	require.NoError(t, b.ReleaseRest(b.ctx))
+	b.heldIs("60.00", "40.00")
+	require.Equal(t, 0, testenv.Value[int](b.Env, `SELECT count(*) FROM customers WHERE release_account IS NOT NULL`))
 }

@@ -95,13 +95,13 @@ func await(ctx context.Context, pool *pg.Pool, late error) error {
 // resumeSlice is how many payouts one transaction makes due.
 const resumeSlice = 1000
 
-// Resume makes the pending transfers of a subject that is not frozen any more due at once. It comes
+// Resume makes the pending transfers of subjects that are not frozen any more due at once. It comes
 // after the commit that ends the freeze: one that is being put off at this very moment either sees
 // that commit (package transfer), or is due after it. Any error is [ErrNotResumed] too.
-func Resume(ctx context.Context, pool *pg.Pool, now time.Time, scope Scope, subject uuid.UUID) error {
+func Resume(ctx context.Context, pool *pg.Pool, now time.Time, scope Scope, subjects ...uuid.UUID) error {
 	ids, err := pg.Collect(ctx, pool, pgx.RowTo[uuid.UUID], `
-		SELECT id FROM transfers WHERE waiting AND CASE $1 WHEN 'account' THEN account_id = $2 WHEN 'tenant' THEN tenant_id = $2 ELSE true END ORDER BY id`,
-		string(scope), subject)
+		SELECT id FROM transfers WHERE waiting AND CASE $1 WHEN 'account' THEN account_id = ANY($2) WHEN 'tenant' THEN tenant_id = ANY($2) ELSE true END ORDER BY id`,
+		string(scope), subjects)
 	if err != nil {
 		return errors.Join(ErrNotResumed, err)
 	}
