@@ -189,27 +189,56 @@ func (w *Workers) work(k tasks.Kind) handler {
 }
 
 // Stop takes no more tasks, lets those under way finish for StopTimeout, hands the rest back to
-// their queues, and ends what runs beside them. It returns when no handler is at work any more, so
-// that what handlers use may be closed; for one that ignores its end it waits no longer than
-// unwindTimeout.
+// their queues, and ends what runs beside them. It returns when nothing is at work any more, so
+// that what the workers use may be closed; for what ignores its end it waits no longer than
+// unwindTimeout after that.
 func (w *Workers) Stop() {
 	w.stop()
+	late, beside := time.After(cmp.Or(w.StopTimeout, stopTimeout)), over(&w.beside)
 	w.eachServer((*asynq.Server).Stop) // all stop taking tasks first, and then drain concurrently
 	for _, d := range w.dispatchers {
 		d.close()
 	}
 	w.eachServer((*asynq.Server).Shutdown)
-	w.beside.Wait()
+	select {
+	case <-beside:
+	case <-late:
+	}
 	w.mu.Lock()
 	w.ended = true
 	w.mu.Unlock()
-	unwound := make(chan struct{})
-	go func() { w.running.Wait(); close(unwound) }()
-	select {
-	case <-unwound:
-	case <-time.After(unwindTimeout):
+	unwinding, cancel := context.WithTimeout(context.Background(), unwindTimeout)
+	defer cancel()
+	if !endsIn(unwinding, over(&w.running)) {
 		w.Log.Error("a task is still running although it was told to end; what it uses is closed anyway")
 	}
+	if !endsIn(unwinding, beside) {
+		w.Log.Error("what runs beside the tasks has not ended although it was told to, as a disk may hang; what it uses is closed anyway")
+	}
+}
+
+func endsIn(ctx context.Context, ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// over returns a channel that is closed when all of a group have ended.
+func over(all *sync.WaitGroup) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		all.Wait()
+	}()
+	return ended
 }
 
 func (w *Workers) eachServer(do func(*asynq.Server)) {

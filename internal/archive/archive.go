@@ -21,6 +21,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -252,7 +253,7 @@ func (s *Service) Run(ctx context.Context) error {
 				continue
 			}
 			late := s.Clock.Now().Sub(*e.At)
-			switch err := s.one(ctx, e.Partition); {
+			switch err := s.shown(ctx, e); {
 			case errors.Is(err, ErrPartition), errors.Is(err, ErrBusy): // another process has archived it, or does
 			case errors.Is(err, ErrWaits):
 				waiting = max(waiting, late)
@@ -265,6 +266,25 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	return failed
 }
+
+// shown is [Service.one], with a gauge that shows meanwhile for how long the partition has been due.
+// An attempt that hangs is told by nothing else.
+func (s *Service) shown(ctx context.Context, e Entry) error {
+	ctx, cancel := context.WithCancel(ctx)
+	show := func() { metrics.Archiving(e.Table, s.Clock.Now().Sub(*e.At)) }
+	show()
+	var showing sync.WaitGroup
+	showing.Go(func() { clock.Every(ctx, s.signOfLife(), show) })
+	defer func() {
+		cancel()
+		showing.Wait()
+		metrics.Archiving(e.Table, 0)
+	}()
+	return s.one(ctx, e.Partition)
+}
+
+// signOfLife is how often an attempt says that it lasts.
+func (s *Service) signOfLife() time.Duration { return max(s.Lease/4, 10*time.Millisecond) }
 
 // one archives a partition, and says so, or why it waits.
 func (s *Service) one(ctx context.Context, name string) error {

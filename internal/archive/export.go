@@ -101,7 +101,7 @@ func (a *attempt) hold(ctx context.Context) (context.Context, func()) {
 	go func() {
 		defer close(done)
 		moved, since := int64(-1), time.Now()
-		clock.Every(ctx, max(a.Lease/4, 10*time.Millisecond), func() {
+		clock.Every(ctx, a.signOfLife(), func() {
 			if now := a.store.moved.Load(); now != moved || a.store.busy.Load() == 0 {
 				moved, since = now, time.Now()
 			} else if time.Since(since) > a.Stall {

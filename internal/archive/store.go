@@ -42,8 +42,14 @@ func (f Folder) String() string { return f.Dir }
 // unfinished ends the names of files that are being written.
 const unfinished = ".part"
 
-// Put writes to a file beside the object and renames it, after both are on the disk.
-func (f Folder) Put(ctx context.Context, name string, r io.Reader) (err error) {
+// Put writes to a file beside the object and renames it, after both are on the disk. If the disk
+// hangs, it returns when the context ends.
+func (f Folder) Put(ctx context.Context, name string, r io.Reader) error {
+	_, err := within(ctx, f, func() (struct{}, error) { return struct{}{}, f.write(ctx, name, r) })
+	return err
+}
+
+func (f Folder) write(ctx context.Context, name string, r io.Reader) (err error) {
 	if f.Lasting && InMemory(f.Dir) {
 		return ErrInMemory
 	}
@@ -94,13 +100,16 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// Get opens the file.
-func (f Folder) Get(_ context.Context, name string) (io.ReadCloser, error) {
-	file, err := os.Open(f.path(name))
+// Get opens the file. If the disk hangs, it and whoever reads return when the context ends.
+func (f Folder) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	file, err := within(ctx, f, func() (*os.File, error) { return os.Open(f.path(name)) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", name, ErrNoObject)
 	}
-	return file, err
+	if err != nil {
+		return nil, err
+	}
+	return f.read(ctx, file), nil
 }
 
 // List walks the folder. Files that are being written are none.

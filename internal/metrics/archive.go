@@ -2,7 +2,7 @@ package metrics
 
 import "time"
 
-var overdueGauge = gauges("ajo_archive_overdue_seconds", "How long ago the oldest partition that is not archived yet was due to be, as the last run of this process saw it: waiting, something in it may still move; failing, the last attempt failed.", "table", "why")
+var overdueGauge = gauges("ajo_archive_overdue_seconds", "How long ago the oldest partition that is not archived yet was due to be, as this process saw it last: waiting, something in it may still move; failing, the last attempt failed; archiving, an attempt is under way, or hangs.", "table", "why")
 
 // ArchiveOverdue shows what a run left of a table's partitions.
 func ArchiveOverdue(table string, waiting, failing time.Duration) {
@@ -10,8 +10,14 @@ func ArchiveOverdue(table string, waiting, failing time.Duration) {
 	overdueGauge.WithLabelValues(table, "failing").Set(failing.Seconds())
 }
 
+// Archiving shows for how long the partition has been due that this process is archiving; 0: none.
+func Archiving(table string, due time.Duration) {
+	overdueGauge.WithLabelValues(table, "archiving").Set(due.Seconds())
+}
+
 func init() {
 	for _, table := range []string{"event_bodies", "deliveries", "delivery_attempts"} {
 		ArchiveOverdue(table, 0, 0)
+		Archiving(table, 0)
 	}
 }

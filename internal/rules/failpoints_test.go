@@ -59,7 +59,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/provider.Doubting).CloseAccount CloseAccount",
 		"(*ajo/internal/identity.Doubting).CheckNIN CheckNIN",
 		"ajo/internal/spool.syncDir Sync",
-		"(ajo/internal/archive.Folder).Put Sync",
+		"(ajo/internal/archive.Folder).write Sync",
 		"ajo/internal/archive.syncDir Sync",
 	},
 	"it reads, and writes nothing": {
