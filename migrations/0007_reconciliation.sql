@@ -8,6 +8,7 @@ CREATE TABLE reconciliations (
     window_to       timestamptz NOT NULL CHECK (window_to > window_from),
     status          text NOT NULL CHECK (status IN ('waiting', 'running', 'finished', 'failed')),
     leased_until    timestamptz,
+    due_at          timestamptz NOT NULL DEFAULT now(),
     started_at      timestamptz NOT NULL,
     finished_at     timestamptz,
     read_to         timestamptz CHECK (read_to BETWEEN window_from AND window_to),
@@ -35,6 +36,7 @@ CREATE INDEX reconciliations_open ON reconciliations (kind, window_from) WHERE s
 COMMENT ON TABLE reconciliations IS 'One comparison of the books with the bank''s transaction list: its claim, and its report.';
 COMMENT ON COLUMN reconciliations.kind IS 'periodic; again: a time in which the bank''s list was behind, once more; daily: a look back, once a day; manual: by an operator, or of a time that was yet to come';
 COMMENT ON COLUMN reconciliations.leased_until IS 'until then one worker runs it, or it waits';
+COMMENT ON COLUMN reconciliations.due_at IS 'when it was begun first, or its wait is over; each repetition has its own started_at';
 COMMENT ON COLUMN reconciliations.read_to IS 'how far an unfinished run has come: whoever takes it over goes on there';
 COMMENT ON COLUMN reconciliations.partial IS 'its report so far';
 COMMENT ON COLUMN reconciliations.report IS 'NULL, like its counts and sums, until it is finished: a list not read to its end says nothing';

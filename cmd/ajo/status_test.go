@@ -104,6 +104,24 @@ func TestStatusCommand(t *testing.T) {
 	require.Regexp(t, `bank's list wallet 5000\.00, customers have 4950\.00; -0\.01 is not explained; as of 2026-10-31T09:00:00Z ajo reconcile show \S+$`, strings.Join(o.needs(), "\n"))
 }
 
+// A part of the bank's list that is not read once more for a day needs somebody, while the periodic
+// comparisons go on.
+func TestStatusOfALookBackThatFails(t *testing.T) {
+	o := setup(t)
+	o.env["AJO_REDIS_URL"] = ""
+	o.compared(time.Now(), "0.00")
+	o.Exec(`INSERT INTO reconciliations (id, kind, window_from, window_to, status, due_at, started_at, finished_at, last_error)
+		SELECT gen_random_uuid(), kind, now() - interval '4 days', now() - interval '3 days', 'failed', now() - interval '23 hours', now(), now(), 'HTTP 500'
+		FROM unnest('{daily,again}'::text[]) kind`)
+	require.Empty(t, o.needs())
+	require.Regexp(t, `the day to be read once more +overdue for 23h0m\d+s +ajo reconcile list`, o.good("status"))
+	o.Exec(`UPDATE reconciliations SET due_at = due_at - interval '2 hours'`)
+	require.Regexp(t, `^bank's list the day to be read once more overdue for 25h0m\d+s ajo reconcile list\n`+
+		`bank's list times to be read again, as it was behind overdue for 25h0m\d+s ajo reconcile list$`, strings.Join(o.needs(), "\n"))
+	o.env["AJO_RECONCILE_BACK"] = "0s"
+	require.Len(t, o.needs(), 1, "no day is read once more")
+}
+
 func TestStatusNamesEndpointsThatFail(t *testing.T) {
 	o := setup(t)
 	o.env["AJO_REDIS_URL"] = ""

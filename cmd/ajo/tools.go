@@ -45,7 +45,7 @@ func (t *tool) with(cmd *cobra.Command, fn func(ctx context.Context, tools *app.
 		return fn(cmd.Context(), t.inside.tools)
 	}
 	cfg, err := config.Some(t.getenv, append([]string{
-		"AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE", "AJO_SETTLE_RECHECKS", "AJO_FEE_TIERS", "AJO_SMTP_URL", "AJO_MAIL_FROM", "AJO_PROVIDER_RATE", "AJO_PROVIDER_POST_RATE",
+		"AJO_CONFIRM_DELAYS", "AJO_CONFIRM_MIN_AGE", "AJO_SETTLE_RECHECKS", "AJO_FEE_TIERS", "AJO_SMTP_URL", "AJO_MAIL_FROM", "AJO_PROVIDER_RATE", "AJO_PROVIDER_POST_RATE", "AJO_RECONCILE_BACK",
 	}, archiveSettings...)...)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/invariant"
 	"ajo/internal/metrics"
+	"ajo/internal/reconcile"
 	"ajo/internal/webhook"
 	"ajo/tasks"
 	"ajo/workers"
@@ -36,9 +37,6 @@ func (c *core) collect(ctx context.Context, deliveries *webhook.Service) {
 	defer cancel()
 	now := c.clock.Now()
 	due, err := invariant.Due(asked, c.pool, now)
-	if err != nil && ctx.Err() == nil {
-		c.log.Warn("due work could not be read; the next collection retries", slog.Any("err", err))
-	}
 	if err == nil {
 		for k, at := range map[tasks.Kind]*time.Time{
 			tasks.Ingest: due.Ingest, tasks.Confirm: due.Confirm, tasks.Settle: due.Settle, tasks.Deliver: due.Deliver, tasks.Expire: due.Expire,
@@ -47,6 +45,10 @@ func (c *core) collect(ctx context.Context, deliveries *webhook.Service) {
 		}
 		metrics.Reconciled(due.ReadUntil, due.Exceptions)
 		metrics.ClockOffset(due.Offset)
+		err = c.collectOverdue(asked, now)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.log.Warn("due work could not be read; the next collection retries", slog.Any("err", err))
 	}
 	metrics.Collected(c.clock.Now(), err == nil, c.redisWorks(ctx) == nil)
 	s := c.spool.State() // its segments' names have the machine's time
@@ -55,6 +57,19 @@ func (c *core) collect(ctx context.Context, deliveries *webhook.Service) {
 		open, since := deliveries.Breakers()
 		metrics.Breakers(open, metrics.Age(now, since))
 	}
+}
+
+// collectOverdue shows which runs of a reconciliation are overdue, of those that the settings want.
+func (c *core) collectOverdue(ctx context.Context, now time.Time) error {
+	o, err := reconcile.ReadOverdue(ctx, c.pool)
+	if err != nil {
+		return err
+	}
+	if c.cfg.ReconcileBack == 0 {
+		o.Daily = nil
+	}
+	metrics.ReconcileOverdue(metrics.Age(now, o.Daily), metrics.Age(now, o.Again))
+	return nil
 }
 
 // redisWorks shows the tasks of each queue. It fails if Redis cannot be used.

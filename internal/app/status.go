@@ -9,7 +9,9 @@ import (
 
 	"ajo/internal/clock"
 	"ajo/internal/invariant"
+	"ajo/internal/metrics"
 	"ajo/internal/page"
+	"ajo/internal/reconcile"
 	"ajo/workers"
 )
 
@@ -20,6 +22,7 @@ const (
 	lateSubmit    = 2 * time.Hour // payouts, refunds by policy, payments to be confirmed, recalls
 	lateOutcome   = 30 * time.Minute
 	lateReconcile = time.Hour
+	lateLookBack  = 24 * time.Hour
 	lateFreeze    = time.Hour
 	lateEndpoint  = time.Hour
 	lateNever     = math.MaxInt64 // what an operator has stopped
@@ -182,9 +185,35 @@ func (t *Tools) endpointsStatus(ctx context.Context, s *Status, now time.Time, d
 	return nil
 }
 
+// overdueStatus adds the runs that read parts of the bank's list once more, for what it had late.
+func (t *Tools) overdueStatus(ctx context.Context, s *Status, part string, now time.Time) error {
+	o, err := reconcile.ReadOverdue(ctx, t.Pool)
+	if err != nil {
+		return err
+	}
+	if t.back == 0 {
+		o.Daily = nil
+	}
+	for _, run := range []struct {
+		what  string
+		since *time.Time
+	}{{"the day to be read once more", o.Daily}, {"times to be read again, as it was behind", o.Again}} {
+		late := metrics.Age(now, run.since)
+		if late == 0 {
+			s.add(part, run.what, false, "", "nothing is overdue")
+			continue
+		}
+		s.add(part, run.what, late > lateLookBack, "ajo reconcile list", "overdue for %s", late.Round(time.Second))
+	}
+	return nil
+}
+
 // reconcileStatus adds the last comparison with the bank's list, and what the wallet had then.
 func (t *Tools) reconcileStatus(ctx context.Context, s *Status, now time.Time, due invariant.Waiting) error {
 	const part = "bank's list"
+	if err := t.overdueStatus(ctx, s, part, now); err != nil {
+		return err
+	}
 	if due.ReadUntil == nil {
 		s.add(part, "compared until", true, "ajo reconcile list", "never")
 		return nil

@@ -46,8 +46,9 @@ const toolConns = 2
 // ToolSettings are the settings of the operators' commands. Of Config only what is named here
 // counts, and may be unset: the database's URL is needed; without Redis' nothing is enqueued, and
 // the sweep finds the row; the keys are for [Tools.RotateSecret] and [Tools.Rekey]; the bank's are
-// for what asks the bank; mail needs a server or a folder; the archive's. What a command changes, a
-// worker continues by ConfirmDelays and SettleRechecks: these are needed.
+// for what asks the bank; mail needs a server or a folder; the archive's; with a ReconcileBack of
+// zero no day is read once more. What a command changes, a worker continues by ConfirmDelays and
+// SettleRechecks: these are needed.
 type ToolSettings struct {
 	Config config.Config
 	Log    *slog.Logger
@@ -71,6 +72,7 @@ type Tools struct {
 	Pool       *pg.Pool // of what is no service's
 
 	clock    clock.Synced // an operator's machine may be off
+	back     time.Duration
 	box      *secret.Box
 	bank     provider.Bank   // nil without settings
 	enqueuer *tasks.Enqueuer // nil without Redis
@@ -92,6 +94,7 @@ func OpenTools(ctx context.Context, s ToolSettings) (*Tools, error) {
 
 func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
 	cfg := s.Config
+	t.back = cfg.ReconcileBack
 	if cfg.DatabaseURL.IsZero() {
 		return errors.New("AJO_DATABASE_URL is not set")
 	}

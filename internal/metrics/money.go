@@ -69,6 +69,7 @@ var (
 
 	reconciledUntil = gauge("ajo_reconcile_read_until_timestamp_seconds", "End of the newest window in which books and bank were compared; 0: none yet.")
 	reconcileOdd    = gauge("ajo_reconcile_exceptions", "Differences between bank and books, in the newest finished reconciliation, that an operator must check.")
+	reconcileLate   = gauges("ajo_reconcile_overdue_seconds", "For how long the oldest run of a kind has been due that has not finished: daily, a day of the bank's list read once more; again, a time in which the list was behind.", "kind")
 )
 
 // Outcomes of an inbound event.
@@ -125,3 +126,11 @@ func Reconciled(until *time.Time, exceptions int64) {
 	}
 	reconcileOdd.Set(float64(exceptions))
 }
+
+// ReconcileOverdue shows for how long runs of the two other kinds have been due.
+func ReconcileOverdue(daily, again time.Duration) {
+	reconcileLate.WithLabelValues("daily").Set(daily.Seconds())
+	reconcileLate.WithLabelValues("again").Set(again.Seconds())
+}
+
+func init() { ReconcileOverdue(0, 0) }

@@ -128,7 +128,7 @@ func (r *comparison) claim(ctx context.Context, window func(last *time.Time) (fr
 	lease := r.clock.Now().Add(runLease)
 	failpoint.At("reconcile/before-run-commit")
 	tag, err := r.pool.Exec(ctx, `
-		INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, leased_until) VALUES ($1, $2, $3, $4, 'running', $5, $6)
+		INSERT INTO reconciliations (id, kind, window_from, window_to, status, due_at, started_at, leased_until) VALUES ($1, $2, $3, $4, 'running', $5, $5, $6)
 		ON CONFLICT DO NOTHING`, r.report.ID, r.report.Kind, from, to, r.report.StartedAt, lease)
 	if err != nil || tag.RowsAffected() == 0 {
 		return false, err
@@ -160,13 +160,13 @@ func (r *comparison) checkpoint(ctx context.Context, s *slice) error {
 		}
 		now := r.clock.Now()
 		tag, err := tx.Exec(ctx, `
-			UPDATE reconciliations SET window_to = $3, leased_until = $4 WHERE kind = $1 AND status = 'waiting' AND window_to = $2 AND window_from >= $5`,
+			UPDATE reconciliations SET window_to = $3, leased_until = $4, due_at = $4 WHERE kind = $1 AND status = 'waiting' AND window_to = $2 AND window_from >= $5`,
 			kindAgain, s.from, s.to, s.to.Add(r.behind), s.to.Add(-r.behind))
 		if err != nil || tag.RowsAffected() > 0 {
 			return err
 		}
 		_, err = tx.Exec(ctx, `
-			INSERT INTO reconciliations (id, kind, window_from, window_to, status, started_at, leased_until) VALUES ($1, $2, $3, $4, 'waiting', $5, $6)`,
+			INSERT INTO reconciliations (id, kind, window_from, window_to, status, due_at, started_at, leased_until) VALUES ($1, $2, $3, $4, 'waiting', $6, $5, $6)`,
 			uuid.Must(uuid.NewV7()), kindAgain, s.from, s.to, now, s.to.Add(r.behind))
 		return err
 	})
