@@ -160,6 +160,49 @@ func TestTakenBackIsAskedAboutForTwoWeeks(t *testing.T) {
 	}
 }
 
+// unreadable stores so many items about a part of the bank's list, found then, that have no usable
+// id.
+func (b *bundle) unreadable(n int, found time.Time) {
+	b.T.Helper()
+	b.Exec(`INSERT INTO reconcile_items (id, kind, ref, exception, found_at, due_at)
+		SELECT gen_random_uuid(), 'list', 'unreadable-' || n, jsonb_build_object('kind', 'unreadable', 'detail', 'no id', 'from', $2::timestamptz - interval '1 minute', 'to', $2::timestamptz), $2, $2
+		FROM generate_series(1, $1::int) n`, n, found)
+}
+
+// However many records of the list have no usable id, the bank is asked about what else is open.
+func TestItemsOfTheListTakeNobodysTurn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	txn := b.paySilently("5000.00")
+	b.recorded(txn, fakebank.StatusPending)
+	b.Clock.Advance(20 * time.Minute)
+	b.due()
+	b.unreadable(10_001, b.Clock.Now().Add(-24*time.Hour))
+	b.recorded(txn, fakebank.StatusSuccess)
+	b.Clock.Advance(time.Hour)
+	require.Equal(t, 10_000, b.due().Counts[reconcile.Unreadable])
+	balance, _ := b.books()
+	require.Equal(t, "4975.00", balance)
+	require.Equal(t, 10_001, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+}
+
+// A dismissed item about the list goes when no run reads its time by itself any more.
+func TestDismissedItemOfTheListGoes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.unreadable(2, b.Clock.Now())
+	_, err := dismiss(b.svc, "unreadable-1")
+	require.NoError(t, err)
+	for _, c := range []struct {
+		after time.Duration
+		left  []string
+	}{{62 * 24 * time.Hour, []string{"unreadable-1", "unreadable-2"}}, {time.Second, []string{"unreadable-2"}}} {
+		b.Clock.Advance(c.after)
+		require.Equal(t, 1, b.lastHour().Counts[reconcile.Unreadable])
+		require.Equal(t, c.left, testenv.Value[[]string](b.Env, `SELECT array_agg(ref ORDER BY ref) FROM reconcile_items`))
+	}
+}
+
 // endless is a bank whose list shows one record at a time, and a page without any behind it.
 type endless struct {
 	provider.Bank

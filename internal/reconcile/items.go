@@ -21,8 +21,11 @@ const (
 	aboutList    = "list"    // a part of the bank's list: a time, or a record without a usable id
 
 	// maxItems bounds the items that one run reads, starting with those that were asked about
-	// longest ago.
+	// longest ago; and those that are never asked about.
 	maxItems = 10_000
+	// dismissedFor is how long a dismissed item about the list stays: by then no run reads its time
+	// by itself any more, and finds it again.
+	dismissedFor = 2 * maxWindow
 	// itemGap bounds how long an item waits between two questions; a new one waits an eighth of its
 	// age.
 	itemGap = time.Hour
@@ -49,13 +52,23 @@ type item struct {
 	kept      bool // not asked about in this run
 }
 
+const itemColumns = `kind, ref, exception, effect, since, found_at, due_at, dismissed_at IS NOT NULL`
+
+// loadItemsSQL has a bound for each of two sorts, so that none takes the other's turn: what the bank
+// is asked about, and what it is not, which is the oldest for ever: parts of its list, and what was
+// found when the books were of another account at the bank.
+const loadItemsSQL = `
+	(SELECT ` + itemColumns + ` FROM reconcile_items WHERE kind <> 'list' AND found_at >= $2 ORDER BY due_at LIMIT $1)
+	UNION ALL
+	(SELECT ` + itemColumns + ` FROM reconcile_items WHERE kind = 'list' OR found_at < $2 ORDER BY dismissed_at IS NOT NULL, due_at LIMIT $1)`
+
 // loadItems reads what earlier runs have left open.
 func (r *comparison) loadItems(ctx context.Context) error {
 	var err error
 	r.open, err = pg.Collect(ctx, r.pool, func(row pgx.CollectableRow) (*item, error) {
 		var it item
 		return &it, row.Scan(&it.kind, &it.ref, &it.exception, &it.effect, &it.since, &it.foundAt, &it.dueAt, &it.dismissed)
-	}, `SELECT kind, ref, exception, effect, since, found_at, due_at, dismissed_at IS NOT NULL FROM reconcile_items ORDER BY due_at LIMIT $1`, maxItems)
+	}, loadItemsSQL, maxItems, r.since)
 	for _, it := range r.open {
 		r.before[it.subject] = it
 	}
@@ -196,9 +209,10 @@ func (r *comparison) askItems(ctx context.Context, s *slice) error {
 }
 
 // reread closes an item about a part of the bank's list that this run has read without finding it
-// again. Other runs leave it as it was.
+// again, and one that was dismissed long ago. Other runs leave it as it was.
 func (r *comparison) reread(it *item) {
-	if x := it.exception; !x.From.Before(r.began) && !x.To.After(r.report.To) {
+	x := it.exception
+	if read := !x.From.Before(r.began) && !x.To.After(r.report.To); read || it.dismissed && r.report.StartedAt.Sub(it.foundAt) > dismissedFor {
 		r.settle(it.kind, it.ref)
 		return
 	}
