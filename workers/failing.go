@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,16 +25,13 @@ const (
 // mailed, so that only one of all workers mails; if Redis loses that, the only consequence is a
 // second e-mail on one day. Who is not mailed because there are too many is mailed by a later
 // purge.
-func (w *Workers) mailFailing(ctx context.Context) {
+func (w *Workers) mailFailing(ctx context.Context) error {
 	if w.Tenants == nil {
-		return
+		return nil
 	}
 	failing, err := w.Webhooks.Failing(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
-			w.Log.Warn("failing endpoints were not looked for; the next purge tries again", slog.Any("err", err))
-		}
-		return
+		return err
 	}
 	mails, of := 0, map[uuid.UUID]int{}
 	for _, f := range failing {
@@ -48,6 +44,7 @@ func (w *Workers) mailFailing(ctx context.Context) {
 			of[f.TenantID]++
 		}
 	}
+	return nil
 }
 
 func mailedKey(f webhook.FailingEndpoint) string {

@@ -59,7 +59,7 @@ func TestMailFailing(t *testing.T) {
 			o.Clock = clock.NewFake(now) // a minute is little on a busy machine
 			o.Tenants = tenant.New(tenant.Options{Pool: b.Pool, Clock: clock.System, Mail: sender, Log: slog.New(slog.DiscardHandler)})
 			all.Go(func() {
-				(&Workers{Options: o}).mailFailing(b.ctx)
+				assert.NoError(t, (&Workers{Options: o}).mailFailing(b.ctx))
 				assert.NoError(t, o.Tenants.Close(context.Background()))
 			})
 		}
@@ -127,7 +127,7 @@ func TestMailFailingOfMany(t *testing.T) {
 		o := b.opts
 		o.Clock = clock.NewFake(now)
 		o.Tenants = tenant.New(tenant.Options{Pool: b.Pool, Clock: clock.System, Mail: sender, Log: slog.New(slog.DiscardHandler)})
-		(&Workers{Options: o}).mailFailing(b.ctx)
+		require.NoError(t, (&Workers{Options: o}).mailFailing(b.ctx))
 		require.NoError(t, o.Tenants.Close(context.Background()))
 		files, err := filepath.Glob(filepath.Join(dir, "*.eml"))
 		require.NoError(t, err)

@@ -3,7 +3,6 @@ package workers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -12,9 +11,7 @@ import (
 
 	"ajo/internal/clock"
 	"ajo/internal/metrics"
-	"ajo/internal/partition"
 	"ajo/internal/pg"
-	"ajo/internal/retention"
 	"ajo/internal/work"
 	"ajo/tasks"
 )
@@ -36,12 +33,6 @@ const (
 	sweepPause = 250 * time.Millisecond
 	// leaderKey names the process that sweeps, in Redis.
 	leaderKey = "ajo:sweeper"
-	// purgeEvery and purgeLimit say how often rows that nobody needs any more are removed, and how
-	// many in one statement.
-	purgeEvery = 10 * time.Minute
-	purgeLimit = 5000
-	// purgeTimeout bounds one purge; what is left is removed by the next.
-	purgeTimeout = 5 * time.Minute
 	// mailTimeout bounds the search for members to be mailed.
 	mailTimeout = 5 * time.Second
 	// freedTimeout bounds the search for ended leases. Postgres' own limit is lower; this one is
@@ -59,23 +50,6 @@ func (w *Workers) sweep(ctx context.Context) {
 	clock.Every(ctx, w.SweepEvery/sweepChecks, func() {
 		if err := s.tick(ctx); err != nil && ctx.Err() == nil {
 			w.Log.Warn("the sweep failed; the next one tries again", slog.Any("err", err))
-		}
-	})
-}
-
-// tidy makes partitions ahead, mails tenants about failing endpoints, and removes old rows. It runs
-// concurrently with the sweep: either may last.
-func (w *Workers) tidy(ctx context.Context) {
-	clock.Every(ctx, purgeEvery, func() {
-		if err := w.makePartitions(ctx); err != nil && ctx.Err() == nil {
-			w.Log.Warn("partitions were not made; the next purge tries again", slog.Any("err", err))
-		}
-		if why, err := partition.Crowded(ctx, w.Pool); err == nil && why != "" {
-			w.Log.Warn("Postgres may soon be out of shared memory for locks", slog.String("why", why))
-		}
-		w.mailFailing(ctx)
-		if err := w.purge(ctx, purgeLimit); err != nil && ctx.Err() == nil {
-			w.Log.Warn("old rows were not removed; the next purge tries again", slog.Any("err", err))
 		}
 	})
 }
@@ -347,25 +321,4 @@ func (w *Workers) overdue(queue string) (before time.Time, waiting int) {
 		before, waiting = before.Add(-oldest), pending
 	}
 	return before, waiting
-}
-
-// makePartitions makes the partitions that will soon be needed.
-func (w *Workers) makePartitions(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
-	defer cancel()
-	return partition.MakeAhead(ctx, w.Pool, w.Partition, w.Clock.Now())
-}
-
-// purge removes rows that nobody needs any more, until none is left: forged events, and what is old
-// by the rules of package retention. If one of the two fails, the other still goes on.
-func (w *Workers) purge(ctx context.Context, step int) error {
-	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)
-	defer cancel()
-	var failed error
-	for n := int64(step); n >= int64(step); {
-		if n, failed = w.Payments.PurgeForged(ctx, step); failed != nil {
-			break
-		}
-	}
-	return errors.Join(failed, retention.Purge(ctx, w.Pool, w.Keep, w.Clock.Now(), step))
 }

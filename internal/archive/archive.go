@@ -267,8 +267,8 @@ func (s *Service) Run(ctx context.Context) error {
 	return failed
 }
 
-// shown is [Service.one], with a gauge that shows meanwhile for how long the partition has been due.
-// An attempt that hangs is told by nothing else.
+// shown is [Service.one], with a gauge that shows meanwhile for how long the partition has been
+// due. An attempt that hangs is told by nothing else.
 func (s *Service) shown(ctx context.Context, e Entry) error {
 	ctx, cancel := context.WithCancel(ctx)
 	show := func() { metrics.Archiving(e.Table, s.Clock.Now().Sub(*e.At)) }

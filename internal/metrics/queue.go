@@ -18,6 +18,7 @@ var (
 
 	sweepRows = counters("ajo_sweep_rows_total", "Overdue rows that the sweeper enqueued again, because their task was lost or never enqueued.", "queue")
 	sweepLast = gauge("ajo_sweep_last_success_timestamp_seconds", "When a sweep of this process last completed.")
+	tidyLast  = gauge("ajo_tidy_last_success_timestamp_seconds", "When this process last made partitions ahead, removed old rows and looked for failing endpoints, and all of it succeeded.")
 )
 
 // taskStates are the states of a task that [QueueDepth] knows.
@@ -96,6 +97,9 @@ func EnqueueFailures(queue string, n int) {
 
 // Swept counts what a sweep found.
 func Swept(queue string, rows int) { sweepRows.WithLabelValues(queue).Add(float64(rows)) }
+
+// Tidied records that partitions were made ahead, and old rows removed.
+func Tidied(now time.Time) { tidyLast.Set(float64(now.Unix())) }
 
 // SweepDone records that a sweep completed.
 func SweepDone(now time.Time) { sweepLast.Set(float64(now.Unix())) }

@@ -43,8 +43,9 @@ const (
 // server answers. It takes only a server that accepts writes, of several hosts the one that does,
 // unless the url says otherwise (target_session_attrs), but never one from which another has taken
 // over. The server ends a statement after 15 s, a wait for a lock after 10 s, and an idle
-// transaction after 30 s; a server that takes longer than 5 s to connect to is none. A url may name
-// other times, as statement_timeout and connect_timeout. Times come back in UTC.
+// transaction after 30 s; a server that takes longer than 5 s to connect to is none, and one that
+// has not acknowledged anything for a minute is gone. A url may name other times, as
+// statement_timeout and connect_timeout. Times come back in UTC.
 func Open(ctx context.Context, url string, maxConns int32) (*Pool, error) {
 	pool, err := newPool(ctx, url, maxConns, true)
 	if err != nil {
@@ -82,6 +83,7 @@ func newPool(ctx context.Context, url string, maxConns int32, primary bool) (*Po
 	setDefault(p, "jit", "off")
 	p["timezone"] = "UTC"
 	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, connectTimeout)
+	cfg.ConnConfig.DialFunc = dialer.DialContext
 	cfg.ConnConfig.OnNotice = noteWarning
 	h := &poolHistory{}
 	switch {

@@ -54,9 +54,9 @@ type item struct {
 
 const itemColumns = `kind, ref, exception, effect, since, found_at, due_at, dismissed_at IS NOT NULL`
 
-// loadItemsSQL has a bound for each of two sorts, so that none takes the other's turn: what the bank
-// is asked about, and what it is not, which is the oldest for ever: parts of its list, and what was
-// found when the books were of another account at the bank.
+// loadItemsSQL has a bound for each of two sorts, so that none takes the other's turn: what the
+// bank is asked about; and what it is not, which is the oldest for ever: parts of its list, and
+// what was found when the books were of another account at the bank.
 const loadItemsSQL = `
 	(SELECT ` + itemColumns + ` FROM reconcile_items WHERE kind <> 'list' AND found_at >= $2 ORDER BY due_at LIMIT $1)
 	UNION ALL
