@@ -198,6 +198,34 @@ func TestReconcileAsksABoundedNumber(t *testing.T) {
 	}, details)
 }
 
+// What the run of the day has no question left for is remembered, and the next runs ask: no other
+// one reads that day again.
+func TestDailyRunLeavesNobodyUnasked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fund("5000.00")
+	b.inBooks("one", "success", "1.00", nil)
+	b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, submitted_at, created_at, updated_at)
+		SELECT gen_random_uuid(), tenant_id, account_id, 'many-' || n, status, amount, bank_code, account_number, 1, submitted_at, created_at, updated_at
+		FROM transfers, generate_series(1, 204) n`)
+	b.Clock.Advance(72 * time.Hour)
+	require.Equal(t, 205, b.daily(0).Counts[reconcile.PayoutUnknown])
+	unasked := func() int {
+		return testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items WHERE kind = 'payout' AND exception IS NULL`)
+	}
+	require.Equal(t, 5, unasked())
+	var r reconcile.Report
+	for range 2 { // each has 200 questions, and begins with what was not asked about
+		b.Clock.Advance(time.Minute)
+		r = b.lastHour()
+	}
+	require.Equal(t, 205, r.Counts[reconcile.PayoutUnknown])
+	for _, x := range r.Exceptions {
+		require.Equal(t, "the transfer is success, and the bank neither lists it nor knows its reference", x.Detail)
+	}
+	require.Zero(t, unasked())
+}
+
 // What a run has left open, and the bank does not know any more, is named for that; a payment that
 // is reversed by then needs nobody.
 func TestReconcileOpenPaymentThatTheBankForgot(t *testing.T) {

@@ -275,6 +275,17 @@ func (r *comparison) unclear(ctx context.Context, s subject, x Exception, why er
 	return ctx.Err()
 }
 
+// leave reports a record of the books that the bank does not list, and for which the run has no
+// question left. A run of the day is the last one that reads its time: the next runs ask, within
+// bounds.
+func (r *comparison) leave(s subject, x Exception) {
+	r.part.except(x)
+	if r.report.Kind == kindDaily && r.before[s] == nil && r.items[s] == nil && r.left < maxItems {
+		r.left++
+		r.unsettled(item{subject: s})
+	}
+}
+
 // itemRow is an item in the table.
 type itemRow struct {
 	ID        uuid.UUID    `pg:"id"`

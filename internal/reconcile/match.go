@@ -378,7 +378,7 @@ func (r *comparison) readEntries(ctx context.Context, s *slice) error {
 		case r.clock.Now().Sub(e.PostedAt) < r.minAge:
 			r.part.Young++
 		default:
-			r.part.except(notAsked(&e))
+			r.leave(subject{aboutPayment, e.TxnRef}, notAsked(&e))
 		}
 	}); err != nil {
 		return err

@@ -316,7 +316,7 @@ func (r *comparison) readPayouts(ctx context.Context, s *slice) error {
 			absent = append(absent, t)
 		default:
 			one := t
-			r.part.except(one.notAsked())
+			r.leave(subject{aboutPayout, t.Ref}, one.notAsked())
 		}
 		return nil
 	}); err != nil {
@@ -345,7 +345,7 @@ func (r *comparison) askPayouts(ctx context.Context, s *slice, absent []transfer
 			continue
 		}
 		if !r.mayAsk("payouts") {
-			r.part.except(t.notAsked())
+			r.leave(subject{aboutPayout, t.Ref}, t.notAsked())
 			continue
 		}
 		p, err := r.askRecord(ctx, t.Ref)

@@ -107,6 +107,7 @@ type comparison struct {
 	listed  marks                // the ids in them
 	moved   []reversed           // reversed payments that the list says succeeded
 	asked   map[string]int       // questions, by what for
+	left    int                  // records of the books that are left to the next runs to ask about
 	unheard int                  // questions in a row without a usable answer
 	wallet  walletAt             // the newest known when the run began
 	ended   map[string]time.Time // when the payouts were made that the books have under way and the bank does not
@@ -350,7 +351,7 @@ func (r *comparison) askAbsent(ctx context.Context, s *slice, absent []payment.E
 			continue
 		}
 		if !r.mayAsk("absent") {
-			r.part.except(notAsked(&e))
+			r.leave(subject{aboutPayment, e.TxnRef}, notAsked(&e))
 			continue
 		}
 		t, err := r.askTransaction(ctx, e.TxnRef)
