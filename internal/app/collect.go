@@ -22,7 +22,7 @@ const collectTimeout = 5 * time.Second
 // the same rows: aggregate their gauges with max, not with sum.
 func (c *core) collectMetrics(role string, deliveries *webhook.Service) {
 	metrics.Started(Version(), role)
-	c.closers = append(c.closers, metrics.CollectPools(c.pool, c.redis))
+	c.closers = append(c.closers, metrics.CollectPools(c.Pool, c.redis))
 	c.background(func(ctx context.Context) {
 		c.collect(ctx, deliveries)
 		clock.Every(ctx, c.cfg.SweepEvery, func() { c.collect(ctx, deliveries) })
@@ -36,7 +36,7 @@ func (c *core) collect(ctx context.Context, deliveries *webhook.Service) {
 	asked, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	now := c.clock.Now()
-	due, err := invariant.Due(asked, c.pool, now)
+	due, err := invariant.Due(asked, c.Pool, now)
 	if err == nil {
 		for k, at := range map[tasks.Kind]*time.Time{
 			tasks.Ingest: due.Ingest, tasks.Confirm: due.Confirm, tasks.Settle: due.Settle, tasks.Deliver: due.Deliver, tasks.Expire: due.Expire,
@@ -61,7 +61,7 @@ func (c *core) collect(ctx context.Context, deliveries *webhook.Service) {
 
 // collectOverdue shows which runs of a reconciliation are overdue, of those that the settings want.
 func (c *core) collectOverdue(ctx context.Context, now time.Time) error {
-	o, err := reconcile.ReadOverdue(ctx, c.pool)
+	o, err := reconcile.ReadOverdue(ctx, c.Pool)
 	if err != nil {
 		return err
 	}

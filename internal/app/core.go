@@ -11,21 +11,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/account"
-	"ajo/internal/clock"
 	"ajo/internal/config"
 	"ajo/internal/customer"
 	"ajo/internal/failpoint"
-	"ajo/internal/fee"
 	"ajo/internal/identity"
 	"ajo/internal/identity/dojah"
 	"ajo/internal/mail"
@@ -33,18 +28,12 @@ import (
 	"ajo/internal/partition"
 	"ajo/internal/payment"
 	"ajo/internal/pg"
-	"ajo/internal/provider"
-	"ajo/internal/provider/nomba"
-	"ajo/internal/redisconn"
 	"ajo/internal/safehttp"
-	"ajo/internal/secret"
 	"ajo/internal/spool"
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
-	"ajo/internal/work"
 	"ajo/migrations"
-	"ajo/tasks"
 )
 
 // Closing takes at most this long.
@@ -52,32 +41,21 @@ const closeTimeout = 10 * time.Second
 
 // core is what every role shares.
 type core struct {
-	cfg       config.Config
-	log       *slog.Logger
-	pool      *pg.Pool
-	redis     redis.UniversalClient
-	enqueuer  *tasks.Enqueuer
-	box       *secret.Box
-	bank      provider.Bank
+	parts
 	accounts  *account.Service
 	payments  *payment.Service
 	spool     *spool.Spool
 	transfers *transfer.Service
-	banks     *transfer.BankList
-	fees      fee.Tiers
-	clock     clock.Synced
 	stopping  atomic.Bool // stopping: not ready, but still answering
-	closers   []func()    // in the order of opening; closed backwards
 }
 
-// open checks the schema, connects, and makes the services that every role uses. Redis may be
-// unavailable: the sweeper makes up for it.
+// open checks the schema, connects, and makes the services that every role uses.
 func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, err error) {
 	// not a named result: the deferred function must close what is open whatever is returned
-	c := &core{cfg: cfg, log: log}
+	c := &core{parts: parts{cfg: cfg, log: log}}
 	defer func() {
 		if err != nil {
-			c.closeParts()
+			c.Close()
 		}
 	}()
 	if !cfg.Production() {
@@ -88,128 +66,62 @@ func open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *core, er
 	if err = c.trace(ctx); err != nil {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
 	}
-	if c.box, err = secret.ParseKeys(cfg.EncryptionKeys.Reveal()); err != nil {
-		return nil, fmt.Errorf("AJO_ENCRYPTION_KEYS: %w", err)
-	}
 	if err = migrations.Check(ctx, cfg.DatabaseURL.Reveal()); errors.Is(err, migrations.ErrBehind) {
 		return nil, err
 	} else if err != nil {
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
-	if c.pool, err = pg.Open(ctx, cfg.DatabaseURL.Reveal(), cfg.DatabaseMax); err != nil {
-		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
+	if err = c.connect(ctx, cfg.DatabaseMax); err != nil {
+		return nil, err
 	}
-	c.closers = append(c.closers, c.pool.Close)
 	if err = c.checkPostgres(ctx); err != nil {
 		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
 	}
-	if err = syncClock(ctx, c.pool, &c.clock, c.log); err != nil {
-		return nil, fmt.Errorf("AJO_DATABASE_URL: %w", err)
-	}
-	c.closers = append(c.closers, keepClockSynced(c.pool, &c.clock, c.log))
 	if !cfg.Sandbox { // whose bank is part of the process
-		if err = transfer.RecordWallet(ctx, c.pool, c.clock.Now(), walletOf(cfg)); err != nil {
+		if err = transfer.RecordWallet(ctx, c.Pool, c.clock.Now(), c.wallet()); err != nil {
 			return nil, fmt.Errorf("AJO_PROVIDER_ACCOUNT_ID, AJO_PROVIDER_URL: %w", err)
 		}
 	}
-	if c.redis, err = redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{}); err != nil {
-		return nil, fmt.Errorf("AJO_REDIS_URL: %w", err)
-	}
-	c.closers = append(c.closers, func() { _ = c.redis.Close() })
-	c.enqueuer = tasks.NewEnqueuer(c.redis, &c.clock, log)
-	c.closers = append(c.closers, c.enqueuer.Close, work.EnqueueWith(c.pool, c.enqueuer.Enqueue))
 	if c.spool, err = spool.Open(cfg.SpoolDir, cfg.SpoolMax<<20); err != nil {
 		return nil, fmt.Errorf("AJO_SPOOL_DIR: %w", err)
 	}
 	c.closers = append(c.closers, func() { _ = c.spool.Close() })
-	if c.bank, err = c.openBank(); err != nil {
-		return nil, fmt.Errorf("AJO_PROVIDER_*: %w", err)
+	bank := c.bankOptions()
+	bank.Observe = metrics.BankCalled
+	if err = c.openBank(bank); err != nil {
+		return nil, err
 	}
-	c.accounts = account.New(account.Options{
-		Pool: c.pool, Bank: c.bank, Box: c.box, Clock: &c.clock, Callbacks: c.callbacks(), Production: cfg.Production(),
-		Provisional: cfg.SettleProvisional,
-		EnsureSecret: func(ctx context.Context, tx pg.Tx, tenantID uuid.UUID) error {
-			return tenant.EnsureWebhookSecret(ctx, tx, c.box, c.clock.Now(), tenantID)
-		},
-	})
-	c.payments = payment.New(payment.Options{
-		Spool: c.spool, Pool: c.pool, Bank: c.bank, Clock: &c.clock, Log: log, WebhookSecret: cfg.ProviderWebhookSecret,
-		PreviousSecret: cfg.ProviderWebhookSecretPrevious, PreviousUntil: cfg.ProviderWebhookSecretPreviousUntil, Box: c.box,
-		ConfirmDelays: cfg.ConfirmDelays, ConfirmMisses: cfg.ConfirmMisses, ConfirmMinAge: cfg.ConfirmMinAge, ConfirmDeadline: cfg.ConfirmDeadline,
-	})
-	c.closers = append(c.closers, c.payments.Close)
-	c.banks = transfer.NewBankList(c.bank, bankAddress(cfg), c.redis, &c.clock, log)
-	if err := c.fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
-		return nil, fmt.Errorf("AJO_FEE_TIERS: %w", err)
-	}
-	hooks := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production(), Timeout: hookTimeout})
-	c.transfers = transfer.New(transfer.Options{
-		Hooks: hooks, Box: c.box, Pool: c.pool, Bank: c.bank, Banks: c.banks, Clock: &c.clock, Log: log, Delays: cfg.SettleDelays, Rechecks: cfg.SettleRechecks,
-		Lease: cfg.SettleLease, Provisional: cfg.SettleProvisional, Fees: c.fees, RecipientRate: cfg.ProviderRecipientRate, Test: cfg.Sandbox,
-	})
-	c.closers = append(c.closers, c.transfers.Close)
-	c.payments.SendBack, c.payments.ExpeditePayouts, c.transfers.OpenRecall = c.transfers.RefundByPolicy, c.transfers.ExpediteTx, c.payments.RecallTakenBack
+	c.openServices()
 	c.drain()
 	return c, nil
 }
 
-// openBank makes what speaks with the bank. What the simulated one does not find is not there.
-func (c *core) openBank() (provider.Bank, error) {
-	o := bankOptions(c.cfg, &c.clock, c.log)
-	o.Observe = metrics.BankCalled
-	client, err := nomba.New(o)
-	if err != nil || c.cfg.Sandbox {
-		return client, err
-	}
-	return doubting(client, c.pool, &c.clock, c.log), nil
-}
-
-// walletOf is our account at the bank, by the settings.
-func walletOf(cfg config.Config) transfer.Wallet {
-	w := transfer.Wallet{AccountID: cfg.ProviderAccountID}
-	if u, err := url.Parse(cfg.ProviderURL); err == nil {
-		w.Host = u.Hostname()
-	}
-	return w
-}
-
-// bankAddress is the host of the bank's API, with its port, by the settings.
-func bankAddress(cfg config.Config) string {
-	u, err := url.Parse(cfg.ProviderURL)
-	if err != nil {
-		return ""
-	}
-	return u.Host
-}
-
-// refusing is a bank's connection that none of its calls leaves.
-type refusing struct{ why error }
-
-func (r refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.why }
-
-// bankOptions are how the bank is reached, by the settings.
-func bankOptions(cfg config.Config, c clock.Clock, log *slog.Logger) nomba.Options {
-	return nomba.Options{
-		URL: cfg.ProviderURL, AccountID: cfg.ProviderAccountID, ClientID: cfg.ProviderClientID, ClientSecret: cfg.ProviderClientSecret.Reveal(),
-		Clock: c, Log: log, RequestsPerSec: cfg.ProviderRate, PostsPerSec: cfg.ProviderPostRate,
-	}
+// openServices makes the services of money, which call each other.
+func (c *core) openServices() {
+	c.accounts = account.New(account.Options{
+		Pool: c.Pool, Bank: c.bank, Box: c.box, Clock: &c.clock, Callbacks: c.callbacks(), Production: c.cfg.Production(),
+		Provisional: c.cfg.SettleProvisional,
+		EnsureSecret: func(ctx context.Context, tx pg.Tx, tenantID uuid.UUID) error {
+			return tenant.EnsureWebhookSecret(ctx, tx, c.box, c.clock.Now(), tenantID)
+		},
+	})
+	p := c.paymentOptions()
+	p.Spool, p.Box, p.WebhookSecret = c.spool, c.box, c.cfg.ProviderWebhookSecret
+	p.PreviousSecret, p.PreviousUntil = c.cfg.ProviderWebhookSecretPrevious, c.cfg.ProviderWebhookSecretPreviousUntil
+	p.ConfirmMisses, p.ConfirmDeadline = c.cfg.ConfirmMisses, c.cfg.ConfirmDeadline
+	c.payments = payment.New(p)
+	t := c.transferOptions()
+	t.Hooks = safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production(), Timeout: hookTimeout})
+	t.Box, t.Test = c.box, c.cfg.Sandbox
+	t.Delays, t.Lease, t.RecipientRate, t.Provisional = c.cfg.SettleDelays, c.cfg.SettleLease, c.cfg.ProviderRecipientRate, c.cfg.SettleProvisional
+	c.transfers = transfer.New(t)
+	c.closers = append(c.closers, c.payments.Close, c.transfers.Close)
+	c.payments.SendBack, c.payments.ExpeditePayouts, c.transfers.OpenRecall = c.transfers.RefundByPolicy, c.transfers.ExpediteTx, c.payments.RecallTakenBack
 }
 
 // hookTimeout is how long a tenant's own system has to answer whether a payout may leave. It is
 // short: meanwhile a slot of a worker is taken.
 const hookTimeout = 5 * time.Second
-
-// doubting is the bank, with the database as the source of records that the bank certainly knows.
-func doubting(bank provider.Bank, pool *pg.Pool, c clock.Clock, log *slog.Logger) provider.Bank {
-	return provider.Doubt(provider.DoubtOptions{Bank: bank, Clock: c, Log: log, Observe: metrics.Doubted, Known: provider.KnownRecords{
-		Transaction:      func(ctx context.Context) (string, error) { return payment.KnownAtBank(ctx, pool, uuid.Nil) },
-		Payout:           func(ctx context.Context) (string, error) { return transfer.KnownPayout(ctx, pool) },
-		Account:          func(ctx context.Context) (string, error) { return account.KnownAtBank(ctx, pool) },
-		PaymentElsewhere: func(ctx context.Context, ref string) (bool, error) { return payment.AtOtherAccount(ctx, pool, ref) },
-		PayoutElsewhere:  func(ctx context.Context, ref string) (bool, error) { return transfer.AtOtherAccount(ctx, pool, ref) },
-		Destination:      func(ctx context.Context) (provider.Destination, error) { return transfer.KnownDestination(ctx, pool) },
-	}})
-}
 
 // drainEvery is how often the spool is checked.
 const drainEvery = 2 * time.Second
@@ -245,20 +157,13 @@ func beside(do func(ctx context.Context)) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-func (c *core) closeParts() {
-	for i := len(c.closers) - 1; i >= 0; i-- {
-		c.closers[i]()
-	}
-	c.closers = nil
-}
-
 // tenants makes the service of tenants, with the mail sender of the settings.
 func (c *core) tenants() (*tenant.Service, error) {
 	sender, err := mailer(c.cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := tenant.New(tenant.Options{Pool: c.pool, Clock: &c.clock, Box: c.box, Mail: sender, Log: c.log, Callbacks: c.callbacks(), KeyKind: keyKind(c.cfg)})
+	s := tenant.New(tenant.Options{Pool: c.Pool, Clock: &c.clock, Box: c.box, Mail: sender, Log: c.log, Callbacks: c.callbacks(), KeyKind: keyKind(c.cfg)})
 	c.closers = append(c.closers, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
@@ -272,7 +177,7 @@ func (c *core) tenants() (*tenant.Service, error) {
 // customers makes the service of customers, with the NIN service of the settings, if there is one.
 func (c *core) customers() (*customer.Service, error) {
 	// nobody's money is at stake in the sandbox, so a tenant decides about its own test customers
-	o := customer.Options{Pool: c.pool, Box: c.box, Clock: &c.clock, Log: c.log, Production: c.cfg.Production() && !c.cfg.Sandbox}
+	o := customer.Options{Pool: c.Pool, Box: c.box, Clock: &c.clock, Log: c.log, Production: c.cfg.Production() && !c.cfg.Sandbox}
 	if c.cfg.IdentityURL != "" {
 		checker, err := dojah.New(dojah.Options{URL: c.cfg.IdentityURL, AppID: c.cfg.IdentityAppID, Key: c.cfg.IdentityKey.Reveal()})
 		if err != nil {
@@ -296,7 +201,7 @@ func (c *core) callbacks() safehttp.Rules {
 func (c *core) webhooks(workers int) *webhook.Service {
 	client := safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production()})
 	s := webhook.New(webhook.Options{
-		Pool: c.pool, Clock: &c.clock, Box: c.box, Client: client,
+		Pool: c.Pool, Clock: &c.clock, Box: c.box, Client: client,
 		Delays: c.cfg.DeliveryDelays, Version: Version(), Log: c.log, Callbacks: c.callbacks(), Test: c.cfg.Sandbox,
 		PerEndpoint: max(1, workers/8), PerTenant: max(1, workers/4),
 	})

@@ -13,11 +13,11 @@ import (
 // Postgres, or a standby that takes over, loses what was answered. These are refused in production
 // and named in development.
 func (c *core) checkPostgres(ctx context.Context) error {
-	if err := tenant.CheckDatabase(ctx, c.pool, c.cfg.Sandbox); err != nil {
+	if err := tenant.CheckDatabase(ctx, c.Pool, c.cfg.Sandbox); err != nil {
 		return err
 	}
 	var fsync, commit, standbys string
-	err := c.pool.QueryRow(ctx, `SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('synchronous_standby_names')`).
+	err := c.Pool.QueryRow(ctx, `SELECT current_setting('fsync'), current_setting('synchronous_commit'), current_setting('synchronous_standby_names')`).
 		Scan(&fsync, &commit, &standbys)
 	if err != nil {
 		return err

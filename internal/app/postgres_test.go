@@ -16,7 +16,7 @@ func TestCheckPostgres(t *testing.T) {
 	t.Parallel()
 	e := testenv.New(t) // whose server does not sync, so that the tests are quick
 	var log bytes.Buffer
-	c := &core{cfg: config.Config{Env: config.Production}, log: slog.New(slog.NewTextHandler(&log, nil)), pool: e.Pool}
+	c := &core{parts: parts{cfg: config.Config{Env: config.Production}, log: slog.New(slog.NewTextHandler(&log, nil)), Pool: e.Pool}}
 	require.EqualError(t, c.checkPostgres(t.Context()), "synchronous_commit is off: a crash of Postgres loses payments and payouts that were answered")
 	c.cfg.Env = config.Development
 	require.NoError(t, c.checkPostgres(t.Context()))

@@ -24,7 +24,7 @@ func TestCheckRedis(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, client.Close()) }()
 		var log bytes.Buffer
-		c := &core{cfg: config.Config{Env: env}, log: slog.New(slog.NewTextHandler(&log, nil)), redis: client}
+		c := &core{parts: parts{cfg: config.Config{Env: env}, log: slog.New(slog.NewTextHandler(&log, nil)), redis: client}}
 		err = c.checkRedis(context.Background())
 		return log.String(), err
 	}
@@ -56,7 +56,7 @@ func TestRedisThatTakesNoWrites(t *testing.T) {
 	defer func() { require.NoError(t, client.Close()) }()
 	admin := node.Client()
 	defer func() { require.NoError(t, admin.Close()) }()
-	c := &core{redis: client}
+	c := &core{parts: parts{redis: client}}
 	set := func(name, value string) { require.NoError(t, admin.ConfigSet(ctx, name, value).Err()) }
 	require.NoError(t, c.redisWorks(ctx))
 	set("min-replicas-to-write", "1")

@@ -15,7 +15,6 @@ import (
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
 	"ajo/internal/limit"
-	"ajo/internal/reconcile"
 	"ajo/internal/replica"
 	"ajo/internal/retention"
 	"ajo/internal/sandbox"
@@ -53,7 +52,7 @@ func startAPIWith(ctx context.Context, cfg config.Config, log *slog.Logger, bank
 	}
 	defer func() {
 		if err != nil {
-			c.closeParts()
+			c.Close()
 		}
 	}()
 	if err = c.checkRedis(ctx); err != nil {
@@ -80,15 +79,15 @@ func startAPIWith(ctx context.Context, cfg config.Config, log *slog.Logger, bank
 		}
 		c.closers = append(c.closers, reads.Close)
 	}
-	answers := idempotency.NewCache(c.redis, c.box, c.pool, idempotency.CacheTimeout)
+	answers := idempotency.NewCache(c.redis, c.box, c.Pool, idempotency.CacheTimeout)
 	c.closers = append(c.closers, answers.Close)
 	test, simulated := c.testMode(bank)
 	server := api.New(api.Options{
 		Test: test, Sandbox: simulated,
 		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(0), Limits: limits, Enqueuer: c.enqueuer,
 		Transfers: c.transfers, Banks: c.banks, Fees: c.fees, Answers: answers, Replica: reads,
-		TenantLimits: &limit.Service{Pool: c.pool, Clock: &c.clock},
-		Prices:       &fee.Prices{Pool: c.pool, Clock: &c.clock},
+		TenantLimits: &limit.Service{Pool: c.Pool, Clock: &c.clock},
+		Prices:       &fee.Prices{Pool: c.Pool, Clock: &c.clock},
 		Ready:        c.ready, Stopping: c.stopping.Load, Log: log, Production: cfg.Production(), TrustedProxies: cfg.TrustedProxies,
 		SignatureHeader: cfg.ProviderSignatureHeader, TimestampHeader: cfg.ProviderTimestampHeader,
 	})
@@ -109,7 +108,7 @@ func startAPIWith(ctx context.Context, cfg config.Config, log *slog.Logger, bank
 		if err := server.ShutdownWithTimeout(closeTimeout); err != nil {
 			log.Warn("requests were cut off", slog.Any("err", err))
 		}
-		c.closeParts()
+		c.Close()
 	}}, ended, nil
 }
 
@@ -122,7 +121,7 @@ func (c *core) ready(ctx context.Context) []api.Check {
 	redis, disk := make(chan error, 1), make(chan error, 1)
 	go func() { redis <- c.redis.Ping(ctx).Err() }()
 	go func() { disk <- c.spool.Check(ctx) }()
-	postgres, spool := c.pool.Ping(ctx), <-disk
+	postgres, spool := c.Pool.Ping(ctx), <-disk
 	if c.stopping.Load() {
 		return []api.Check{{Name: "process", Err: errStopping}}
 	}
@@ -147,13 +146,13 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 	}
 	defer func() {
 		if err != nil {
-			c.closeParts()
+			c.Close()
 		}
 	}()
 	if err = c.checkRedis(ctx); err != nil {
 		return nil, err
 	}
-	archived, err := archiveOf(cfg, c.pool, &c.clock, log)
+	archived, err := archiveOf(cfg, c.Pool, &c.clock, log)
 	if err != nil {
 		return nil, err
 	}
@@ -166,11 +165,9 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		return nil, err
 	}
 	w, err := workers.Start(workers.Options{
-		Pool: c.pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: deliveries, Accounts: c.accounts,
-		Transfers: c.transfers, Tenants: tenants, Customers: customer.New(customer.Options{Pool: c.pool, Clock: &c.clock, Log: log}),
-		Reconciler: reconcile.New(reconcile.Options{
-			Pool: c.pool, Bank: c.bank, Payments: c.payments, Transfers: c.transfers, Clock: &c.clock, Log: log, MinAge: cfg.ConfirmMinAge,
-		}),
+		Pool: c.Pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: deliveries, Accounts: c.accounts,
+		Transfers: c.transfers, Tenants: tenants, Customers: customer.New(customer.Options{Pool: c.Pool, Clock: &c.clock, Log: log}),
+		Reconciler: c.reconciler(c.payments, c.transfers),
 		Clock: &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
 		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow, ReconcileBack: cfg.ReconcileBack,
 		Partition: cfg.Partition, Archive: archived,
@@ -183,7 +180,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 	paceCollector()
 	return &Worker{stop: func() {
 		w.Stop()
-		c.closeParts()
+		c.Close()
 	}}, nil
 }
 

@@ -191,7 +191,7 @@ func (t *Tools) overdueStatus(ctx context.Context, s *Status, part string, now t
 	if err != nil {
 		return err
 	}
-	if t.back == 0 {
+	if t.cfg.ReconcileBack == 0 {
 		o.Daily = nil
 	}
 	for _, run := range []struct {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -12,12 +11,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
 
 	"ajo/internal/account"
 	"ajo/internal/archive"
 	"ajo/internal/audit"
-	"ajo/internal/clock"
 	"ajo/internal/config"
 	"ajo/internal/customer"
 	"ajo/internal/fee"
@@ -25,19 +22,14 @@ import (
 	"ajo/internal/limit"
 	"ajo/internal/operator"
 	"ajo/internal/payment"
-	"ajo/internal/pg"
 	"ajo/internal/provider"
-	"ajo/internal/provider/nomba"
 	"ajo/internal/reconcile"
-	"ajo/internal/redisconn"
 	"ajo/internal/rekey"
 	"ajo/internal/secret"
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
 	"ajo/internal/webhook"
-	"ajo/internal/work"
 	"ajo/migrations"
-	"ajo/tasks"
 )
 
 // toolConns is how many connections a command may take: it does one thing at a time.
@@ -56,8 +48,11 @@ type ToolSettings struct {
 }
 
 // Tools are the capabilities that the operators' commands use. There is no outbound client behind
-// them, and mail and a bank to read from only where they are set.
+// them, and mail and a bank to read from only where they are set. What only a role does has no
+// settings here: to take the bank's events, to judge by its records, to pay out. So what the bank
+// has not confirmed covers no refund by hand, whatever AJO_SETTLE_PROVISIONAL says. Close ends all.
 type Tools struct {
+	parts      // Pool is for what is no service's
 	Tenants    *tenant.Service
 	Customers  *customer.Service
 	Payments   *payment.Service
@@ -69,126 +64,71 @@ type Tools struct {
 	Prices     *fee.Prices
 	Operators  *operator.Service
 	Archive    *archive.Service
-	Pool       *pg.Pool // of what is no service's
 
-	clock    clock.Synced // an operator's machine may be off
-	back     time.Duration
-	box      *secret.Box
-	bank     provider.Bank   // nil without settings
-	enqueuer *tasks.Enqueuer // nil without Redis
-	lost     atomic.Int64    // of its tasks, when that was last asked
-	redis    redis.UniversalClient
-	closers  []func()
+	lost atomic.Int64 // of the enqueuer's tasks, when that was last asked
 }
 
 // OpenTools connects, refuses a schema that is behind (migrations.ErrBehind), and makes the
-// capabilities. Close ends them.
+// capabilities.
 func OpenTools(ctx context.Context, s ToolSettings) (*Tools, error) {
-	t := &Tools{}
-	if err := t.open(ctx, s); err != nil {
+	t := &Tools{parts: parts{cfg: s.Config, log: s.Log, optional: true}}
+	if err := t.open(ctx, cmp.Or(s.Conns, toolConns)); err != nil {
 		t.Close()
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *Tools) open(ctx context.Context, s ToolSettings) (err error) {
-	cfg := s.Config
-	t.back = cfg.ReconcileBack
-	if cfg.DatabaseURL.IsZero() {
+func (t *Tools) open(ctx context.Context, conns int32) (err error) {
+	if t.cfg.DatabaseURL.IsZero() {
 		return errors.New("AJO_DATABASE_URL is not set")
 	}
-	if !cfg.EncryptionKeys.IsZero() {
-		if t.box, err = secret.ParseKeys(cfg.EncryptionKeys.Reveal()); err != nil {
-			return fmt.Errorf("AJO_ENCRYPTION_KEYS: %w", err)
-		}
-	}
-	if err = migrations.Check(ctx, cfg.DatabaseURL.Reveal()); err != nil {
+	if err := migrations.Check(ctx, t.cfg.DatabaseURL.Reveal()); err != nil {
 		return err
 	}
-	if t.Pool, err = pg.Open(ctx, cfg.DatabaseURL.Reveal(), cmp.Or(s.Conns, toolConns)); err != nil {
-		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
+	if err := t.connect(ctx, conns); err != nil {
+		return err
 	}
-	t.closers = append(t.closers, t.Pool.Close)
-	if err = syncClock(ctx, t.Pool, &t.clock, s.Log); err != nil {
-		return fmt.Errorf("AJO_DATABASE_URL: %w", err)
-	}
-	t.closers = append(t.closers, keepClockSynced(t.Pool, &t.clock, s.Log)) // the console's tools stay open
-	if !cfg.RedisURL.IsZero() {
-		r, err := redisconn.Open(cfg.RedisURL.Reveal(), redisconn.Options{})
-		if err != nil {
-			return fmt.Errorf("AJO_REDIS_URL: %w", err)
-		}
-		t.redis, t.enqueuer = r, tasks.NewEnqueuer(r, &t.clock, s.Log)
-		t.closers = append(t.closers, func() { _ = r.Close() }, t.enqueuer.Close, work.EnqueueWith(t.Pool, t.enqueuer.Enqueue))
-	}
-	o := tenant.Options{Pool: t.Pool, Clock: &t.clock, Box: t.box, Log: s.Log}
-	if !cfg.SMTPURL.IsZero() || cfg.MailDir != "" {
-		if o.Mail, err = mailer(cfg); err != nil {
+	// without rules for URLs: a policy keeps the hook that its tenant has set
+	o := tenant.Options{Pool: t.Pool, Clock: &t.clock, Box: t.box, Log: t.log}
+	if !t.cfg.SMTPURL.IsZero() || t.cfg.MailDir != "" {
+		if o.Mail, err = mailer(t.cfg); err != nil {
 			return err
 		}
 	}
-	t.Tenants = tenant.New(o)
-	t.Customers = customer.New(customer.Options{Pool: t.Pool, Clock: &t.clock, Box: t.box, Log: s.Log})
-	if err = t.openBank(ctx, s); err != nil {
+	if t.cfg.ProviderURL != "" {
+		bank := t.bankOptions()
+		// another account's word is not asked for; what asks no bank goes on
+		if err := transfer.CheckWallet(ctx, t.Pool, t.wallet()); errors.Is(err, transfer.ErrWallet) {
+			bank.HTTP, bank.Retries = &http.Client{Transport: refusing{err}}, -1
+		} else if err != nil {
+			return err
+		}
+		if err := t.openBank(bank); err != nil {
+			return err
+		}
+	}
+	if t.Archive, err = archiveOf(t.cfg, t.Pool, &t.clock, t.log); err != nil {
 		return err
 	}
-	t.Reconciler = reconcile.New(reconcile.Options{
-		Pool: t.Pool, Bank: t.bank, Payments: t.Payments, Transfers: t.Transfers, Clock: &t.clock, Log: s.Log, MinAge: cfg.ConfirmMinAge,
-	})
+	t.Tenants = tenant.New(o)
+	t.Customers = customer.New(customer.Options{Pool: t.Pool, Clock: &t.clock, Box: t.box, Log: t.log})
+	t.Payments = payment.New(t.paymentOptions())
+	t.Transfers = transfer.New(t.transferOptions())
+	t.Reconciler = t.reconciler(t.Payments, t.Transfers)
 	t.Operators = &operator.Service{Pool: t.Pool, Clock: &t.clock, Box: t.box}
 	t.Freezes = &freeze.Service{Pool: t.Pool, Clock: &t.clock}
 	t.Limits = &limit.Service{Pool: t.Pool, Clock: &t.clock}
 	t.Prices = &fee.Prices{Pool: t.Pool, Clock: &t.clock}
 	t.Webhooks = webhook.New(webhook.Options{Pool: t.Pool, Clock: &t.clock, Box: t.box})
-	if t.Archive, err = archiveOf(cfg, t.Pool, &t.clock, s.Log); err != nil {
-		return err
-	}
 	t.closers = append(t.closers, func() { _ = t.Tenants.Close(context.Background()) }, t.Payments.Close, t.Transfers.Close, t.Webhooks.Close)
 	return nil
 }
 
-// openBank makes what asks the bank, or would if there were settings for it.
-func (t *Tools) openBank(ctx context.Context, s ToolSettings) error {
-	cfg := s.Config
-	if cfg.ProviderURL != "" {
-		o := bankOptions(cfg, &t.clock, s.Log)
-		// another account's word is not asked for; what asks no bank goes on
-		if err := transfer.CheckWallet(ctx, t.Pool, walletOf(cfg)); errors.Is(err, transfer.ErrWallet) {
-			o.HTTP, o.Retries = &http.Client{Transport: refusing{err}}, -1
-		} else if err != nil {
-			return err
-		}
-		client, err := nomba.New(o)
-		if err != nil {
-			return fmt.Errorf("AJO_PROVIDER_*: %w", err)
-		}
-		t.bank = doubting(client, t.Pool, &t.clock, s.Log)
-	}
-	t.Payments = payment.New(payment.Options{
-		Pool: t.Pool, Bank: t.bank, Clock: &t.clock, Log: s.Log, ConfirmDelays: cfg.ConfirmDelays, ConfirmMinAge: cfg.ConfirmMinAge,
-	})
-	var fees fee.Tiers
-	if cfg.FeeTiers != "" {
-		if err := fees.UnmarshalText([]byte(cfg.FeeTiers)); err != nil {
-			return fmt.Errorf("AJO_FEE_TIERS: %w", err)
-		}
-	}
-	var banks *transfer.BankList
-	if t.bank != nil {
-		banks = transfer.NewBankList(t.bank, bankAddress(cfg), t.redis, &t.clock, s.Log)
-	}
-	t.Transfers = transfer.New(transfer.Options{Pool: t.Pool, Bank: t.bank, Banks: banks, Clock: &t.clock, Log: s.Log, Rechecks: cfg.SettleRechecks, Fees: fees})
-	return nil
-}
+// refusing is a bank's connection that none of its calls leaves.
+type refusing struct{ why error }
 
-// Close ends what was opened, after what is being enqueued.
-func (t *Tools) Close() {
-	for i := len(t.closers) - 1; i >= 0; i-- {
-		t.closers[i]()
-	}
-	t.closers = nil
-}
+func (r refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.why }
 
 // Now is the time by Postgres' clock, which what is done goes by.
 func (t *Tools) Now() time.Time { return t.clock.Now() }
