@@ -122,7 +122,7 @@ func New(o Options) (*Limiter, error) {
 	}
 	l.client = own(o.Client)
 	if err := l.connect(); err != nil {
-		metrics.LimitsAreLocal(true)
+		metrics.LimitsAreLocal.Set(true)
 		l.log.Warn("redis cannot count requests: rate limits are counted in this process", "error", err)
 		l.lost <- struct{}{}
 	}
@@ -255,7 +255,7 @@ func (l *Limiter) connect() error {
 		return err
 	}
 	l.shared.Store(&s)
-	metrics.LimitsAreLocal(false)
+	metrics.LimitsAreLocal.Set(false)
 	return nil
 }
 
@@ -263,7 +263,7 @@ func (l *Limiter) connect() error {
 // change nothing.
 func (l *Limiter) lose(store *limiter.Store, cause error) {
 	if l.shared.CompareAndSwap(store, nil) {
-		metrics.LimitsAreLocal(true)
+		metrics.LimitsAreLocal.Set(true)
 		l.log.Warn("redis cannot count requests: rate limits are counted in this process", "error", cause)
 		l.lost <- struct{}{}
 	}

@@ -61,7 +61,7 @@ type line struct {
 func NewEnqueuer(r redis.UniversalClient, c clock.Clock, log *slog.Logger) *Enqueuer {
 	e := &Enqueuer{client: asynq.NewClientFromRedisClient(r), clock: c, log: log, lines: map[string]*line{}, limit: enqueueTimeout}
 	for _, k := range Kinds {
-		metrics.EnqueueFailures(string(k), 0)
+		metrics.EnqueueFailures.Add(0, string(k))
 		for _, queue := range Queues(k) {
 			l := &line{}
 			l.moved = sync.NewCond(&l.mu)
@@ -92,7 +92,7 @@ func (e *Enqueuer) Lost() int64 { return e.lost.Load() }
 
 func (e *Enqueuer) lose(k Kind, items int) {
 	e.lost.Add(int64(items))
-	metrics.EnqueueFailures(string(k), items)
+	metrics.EnqueueFailures.Add(items, string(k))
 }
 
 // Enqueue makes tasks of items, for the time at which each is due. It does not wait for Redis.

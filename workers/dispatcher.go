@@ -117,7 +117,7 @@ func (d *dispatcher) admit(tenant uuid.UUID, n int) int {
 		d.slow[tenant] = time.Now()
 	}
 	if in < n && !slow {
-		metrics.SlowTenants(string(d.kind), len(d.slow))
+		metrics.SlowTenants.Set(len(d.slow), string(d.kind))
 		d.log.Info("a tenant has more to do than its share: what comes for it waits in the slow queue", slog.String("tenant", tenant.String()))
 	}
 	return in

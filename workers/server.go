@@ -128,9 +128,9 @@ func Start(o Options) (*Workers, error) {
 	w := &Workers{Options: o, stop: cancel}
 	for _, k := range tasks.Kinds {
 		concurrency := tasks.Concurrency(k, o.Queues)
-		metrics.QueueServed(string(k), concurrency)
-		metrics.Swept(string(k), 0)
-		metrics.SlowTenants(string(k), 0)
+		metrics.QueueWorkers.Set(concurrency, string(k))
+		metrics.Swept.Add(0, string(k))
+		metrics.SlowTenants.Set(0, string(k))
 		if concurrency == 0 {
 			continue
 		}

@@ -38,7 +38,7 @@ func (d *dispatcher) inSlow(oldest time.Duration) (tenants []uuid.UUID) {
 		delete(d.slow, tenant)
 		d.log.Info("a tenant's work is through the slow queue", slog.String("tenant", tenant.String()))
 	}
-	metrics.SlowTenants(string(d.kind), len(d.slow))
+	metrics.SlowTenants.Set(len(d.slow), string(d.kind))
 	return tenants
 }
 

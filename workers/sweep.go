@@ -144,7 +144,7 @@ func (s *sweeper) enqueueFreed(ctx context.Context) error {
 	}
 	s.freed = now
 	for k, own := range byKind(items) {
-		metrics.Swept(string(k), len(own))
+		metrics.Swept.Add(len(own), string(k))
 		s.Log.Info("items whose lease has ended are enqueued again", slog.String("kind", string(k)), slog.Int("items", len(own)))
 		s.Enqueuer.Sweep(k, own, now)
 	}
@@ -208,7 +208,7 @@ func (s *sweeper) step(ctx context.Context) (more bool, err error) {
 		}
 		more = more || left
 	}
-	metrics.SweepDone(s.Clock.Now())
+	metrics.SweepDone.Set(s.Clock.Now())
 	return more, nil
 }
 
@@ -233,7 +233,7 @@ func (s *sweeper) enqueue(ctx context.Context, k tasks.Kind, q queue, page []wor
 	}
 	s.found[k] = f
 	if len(own) > 0 {
-		metrics.Swept(string(k), len(own))
+		metrics.Swept.Add(len(own), string(k))
 		s.Log.Info("overdue items are enqueued again", slog.String("kind", string(k)), slog.Int("items", len(own)))
 		s.Enqueuer.Sweep(k, own, f.since)
 	}

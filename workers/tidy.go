@@ -59,7 +59,7 @@ func (w *Workers) tidyOnce(ctx context.Context, short, long time.Duration) {
 		}
 	}
 	if all && ctx.Err() == nil {
-		metrics.Tidied(w.Clock.Now())
+		metrics.TidyDone.Set(w.Clock.Now())
 	}
 }
 

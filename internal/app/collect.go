@@ -41,10 +41,10 @@ func (c *core) collect(ctx context.Context, deliveries *webhook.Service) {
 		for k, at := range map[tasks.Kind]*time.Time{
 			tasks.Ingest: due.Ingest, tasks.Confirm: due.Confirm, tasks.Settle: due.Settle, tasks.Deliver: due.Deliver, tasks.Expire: due.Expire,
 		} {
-			metrics.QueueDue(string(k), metrics.Age(now, at))
+			metrics.QueueOldestDue.Set(metrics.Age(now, at), string(k))
 		}
 		metrics.Reconciled(due.ReadUntil, due.Exceptions)
-		metrics.ClockOffset(due.Offset)
+		metrics.ClockOffset.Set(due.Offset)
 		err = c.collectOverdue(asked, now)
 	}
 	if err != nil && ctx.Err() == nil {

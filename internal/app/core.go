@@ -184,7 +184,7 @@ func (c *core) customers() (*customer.Service, error) {
 			return nil, fmt.Errorf("AJO_IDENTITY_URL: %w", err)
 		}
 		if o.Identity = checker; !c.cfg.Sandbox {
-			o.Identity = &identity.Doubting{Checker: checker, Clock: &c.clock, Log: c.log, Observe: metrics.Doubted}
+			o.Identity = &identity.Doubting{Checker: checker, Clock: &c.clock, Log: c.log, Observe: metrics.Doubted.Inc}
 		}
 	}
 	return customer.New(o), nil

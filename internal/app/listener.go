@@ -98,7 +98,7 @@ func (l *listener) makeRoom() bool {
 			c.cut, c.place = true, nil
 			l.conns.Remove(e)
 			_ = c.Conn.Close() // its reader gets an error
-			metrics.ConnectionCut()
+			metrics.ConnectionsCut.Inc()
 			return true
 		}
 	}

@@ -129,7 +129,7 @@ func (p *parts) openBank(o nomba.Options) error {
 // doubting is the bank, with the database as the source of records that the bank certainly knows.
 func (p *parts) doubting(bank provider.Bank) provider.Bank {
 	pool := p.Pool
-	return provider.Doubt(provider.DoubtOptions{Bank: bank, Clock: &p.clock, Log: p.log, Observe: metrics.Doubted, Known: provider.KnownRecords{
+	return provider.Doubt(provider.DoubtOptions{Bank: bank, Clock: &p.clock, Log: p.log, Observe: metrics.Doubted.Inc, Known: provider.KnownRecords{
 		Transaction:      func(ctx context.Context) (string, error) { return payment.KnownAtBank(ctx, pool, uuid.Nil) },
 		Payout:           func(ctx context.Context) (string, error) { return transfer.KnownPayout(ctx, pool) },
 		Account:          func(ctx context.Context) (string, error) { return account.KnownAtBank(ctx, pool) },

@@ -168,7 +168,7 @@ func StartWorker(ctx context.Context, cfg config.Config, log *slog.Logger, queue
 		Pool: c.Pool, Redis: c.redis, Enqueuer: c.enqueuer, Payments: c.payments, Webhooks: deliveries, Accounts: c.accounts,
 		Transfers: c.transfers, Tenants: tenants, Customers: customer.New(customer.Options{Pool: c.Pool, Clock: &c.clock, Log: log}),
 		Reconciler: c.reconciler(c.payments, c.transfers),
-		Clock: &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
+		Clock:      &c.clock, Log: log, Queues: queues, SweepEvery: cfg.SweepEvery,
 		ReconcileEvery: cfg.ReconcileEvery, ReconcileWindow: cfg.ReconcileWindow, ReconcileBack: cfg.ReconcileBack,
 		Partition: cfg.Partition, Archive: archived,
 		Keep: retention.Keep{Reports: cfg.KeepReports, Audit: cfg.KeepAudit},

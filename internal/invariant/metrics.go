@@ -8,11 +8,24 @@ import (
 
 // Publish shows the state as gauges.
 func (s State) Publish(now time.Time) {
-	metrics.BooksChecked(metrics.Books{
-		At: now, Violations: int64(len(s.Findings)), Accounts: s.Accounts, NegativeBalances: s.NegativeBalances,
-		ProvisionalN: s.ProvisionalCount, ProvisionalNaira: s.ProvisionalNaira, ProvisionalAge: s.ProvisionalOldest, Reviews: s.ReviewCount,
-		Unposted: s.UnpostedCount, UnpostedAge: s.UnpostedOldest, Misdirected: s.MisdirectedCount, Pending: s.PendingCount + s.StoppedCount, PendingAge: s.PendingOldest,
-		Processing: s.ProcessingCount, ProcessingAge: s.ProcessingOldest, Differing: s.DifferingCount, DeadLetters: s.DeadLetters,
-		RecallAge: s.RecallOldest, Freezes: s.FreezeCount, FreezeAge: s.FreezeOldest,
-	})
+	metrics.Violations.Set(len(s.Findings))
+	metrics.Accounts.Set(s.Accounts)
+	metrics.NegativeBalances.Set(s.NegativeBalances)
+	metrics.ProvisionalCredits.Set(s.ProvisionalCount)
+	metrics.ProvisionalNaira.Set(s.ProvisionalNaira)
+	metrics.ProvisionalOldest.Set(s.ProvisionalOldest)
+	metrics.Reviews.Set(s.ReviewCount)
+	metrics.RecallOldest.Set(s.RecallOldest)
+	metrics.Freezes.Set(s.FreezeCount)
+	metrics.FreezeOldest.Set(s.FreezeOldest)
+	metrics.UnpostedEvents.Set(s.UnpostedCount)
+	metrics.UnpostedOldest.Set(s.UnpostedOldest)
+	metrics.MisdirectedEvents.Set(s.MisdirectedCount)
+	metrics.PendingTransfers.Set(s.PendingCount + s.StoppedCount)
+	metrics.PendingOldest.Set(s.PendingOldest)
+	metrics.ProcessingTransfers.Set(s.ProcessingCount)
+	metrics.ProcessingOldest.Set(s.ProcessingOldest)
+	metrics.DifferingTransfers.Set(s.DifferingCount)
+	metrics.DeadLetters.Set(s.DeadLetters)
+	metrics.BooksChecked.Set(now)
 }

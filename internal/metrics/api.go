@@ -10,11 +10,13 @@ import (
 var (
 	httpRequests = counters("ajo_http_requests_total", "Requests answered, by route and status class. Route none: no such endpoint, or not a valid request.", "method", "route", "class")
 	httpDuration = histograms("ajo_http_request_duration_seconds", "Time from the last byte of a request to its answer.", quick, "method", "route")
-	connsCut     = counter("ajo_http_connections_cut_total", "Connections closed to make room for new ones: those that the API had waited for longest without getting a whole request.")
+	// ConnectionsCut are connections that were ended to make room for new ones.
+	ConnectionsCut = counter("ajo_http_connections_cut_total", "Connections closed to make room for new ones: those that the API had waited for longest without getting a whole request.")
 
 	limitDecisions = counters("ajo_ratelimit_decisions_total", "Requests that a rate limit allowed or refused, by limit.", "limit", "outcome")
 	limitLocal     = counter("ajo_ratelimit_local_decisions_total", "Decisions by the counters of this process alone, because Redis was unavailable.")
-	limitFallback  = gauge("ajo_ratelimit_fallback", "1 while this process keeps its own rate limits, because Redis is unavailable.")
+	// LimitsAreLocal is whether the limits are kept in this process for now.
+	LimitsAreLocal = gauge[bool]("ajo_ratelimit_fallback", "1 while this process keeps its own rate limits, because Redis is unavailable.")
 )
 
 // HTTP counts the requests of one route.
@@ -61,9 +63,3 @@ func (l *Limit) Decided(ok, local bool) {
 		limitLocal.Inc()
 	}
 }
-
-// LimitsAreLocal records whether the limits are kept in this process for now.
-func LimitsAreLocal(yes bool) { limitFallback.Set(flag(yes)) }
-
-// ConnectionCut counts a connection that was ended to make room for a new one.
-func ConnectionCut() { connsCut.Inc() }

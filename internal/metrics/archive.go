@@ -2,17 +2,17 @@ package metrics
 
 import "time"
 
-var overdueGauge = gauges("ajo_archive_overdue_seconds", "How long ago the oldest partition that is not archived yet was due to be, as this process saw it last: waiting, something in it may still move; failing, the last attempt failed; archiving, an attempt is under way, or hangs.", "table", "why")
+var archiveOverdue = gauge[time.Duration]("ajo_archive_overdue_seconds", "How long ago the oldest partition that is not archived yet was due to be, as this process saw it last: waiting, something in it may still move; failing, the last attempt failed; archiving, an attempt is under way, or hangs.", "table", "why")
 
 // ArchiveOverdue shows what a run left of a table's partitions.
 func ArchiveOverdue(table string, waiting, failing time.Duration) {
-	overdueGauge.WithLabelValues(table, "waiting").Set(waiting.Seconds())
-	overdueGauge.WithLabelValues(table, "failing").Set(failing.Seconds())
+	archiveOverdue.Set(waiting, table, "waiting")
+	archiveOverdue.Set(failing, table, "failing")
 }
 
 // Archiving shows for how long the partition has been due that this process is archiving; 0: none.
 func Archiving(table string, due time.Duration) {
-	overdueGauge.WithLabelValues(table, "archiving").Set(due.Seconds())
+	archiveOverdue.Set(due, table, "archiving")
 }
 
 func init() {

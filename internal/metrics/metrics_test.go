@@ -57,7 +57,7 @@ func TestCounts(t *testing.T) {
 	BankCalled("pay", "timeout", 30*time.Second)
 	BankCalled("pay", "a tenant's text", 0)
 	BankCalled("no such call", "ok", 0)
-	Confirmation("no such outcome")
+	Confirmations.Inc("no such outcome")
 	l := NewLimit("test")
 	l.Decided(false, true)
 	text := scrape(t)
@@ -179,7 +179,7 @@ func BenchmarkEvent(b *testing.B) {
 func BenchmarkDelivery(b *testing.B) {
 	for b.Loop() {
 		Attempted("delivered", 3*time.Millisecond)
-		Delivered(30 * time.Millisecond)
+		DeliveryLatency.Observe((30 * time.Millisecond).Seconds())
 	}
 }
 

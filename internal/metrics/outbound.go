@@ -6,20 +6,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// Deliveries.
 var (
-	attempts        = counters("ajo_delivery_attempts_total", "Calls of tenants' endpoints: delivered; failed, to be retried; exhausted, now a dead letter.", "outcome")
-	attemptDuration = histograms("ajo_delivery_attempt_duration_seconds", "Duration of calls of tenants' endpoints, answered or not.", remote)
-	deliveryLatency = histograms("ajo_delivery_latency_seconds", "Time from an event's receipt to its delivery, retries included.", waited)
-	deferredTotal   = counters("ajo_delivery_deferred_total", "Deliveries that were deferred: busy, too many calls in flight; held, the breaker is open; paused, the tenant has paused the endpoint.", "reason")
-	breakersOpen    = gauge("ajo_delivery_breakers_open", "Endpoints to which this process sends nothing because their breaker is open.")
-	breakerOldest   = gauge("ajo_delivery_breaker_oldest_open_seconds", "How long the oldest open breaker has been open.")
-	breakerChanges  = counters("ajo_delivery_breaker_changes_total", "Breakers that opened or closed.", "to")
+	attemptAs   = each(counters("ajo_delivery_attempts_total", "Calls of tenants' endpoints: delivered; failed, to be retried; exhausted, now a dead letter.", "outcome"), "delivered", "failed", "exhausted")
+	attemptTook = histogram("ajo_delivery_attempt_duration_seconds", "Duration of calls of tenants' endpoints, answered or not.", remote)
+	// DeliveryLatency observes the seconds from an event's receipt to its delivery.
+	DeliveryLatency = histogram("ajo_delivery_latency_seconds", "Time from an event's receipt to its delivery, retries included.", waited)
+	Deferred        = each(counters("ajo_delivery_deferred_total", "Deliveries that were deferred: busy, too many calls in flight; held, the breaker is open; paused, the tenant has paused the endpoint.", "reason"), "busy", "held", "paused")
+	breakersOpen    = gauge[int]("ajo_delivery_breakers_open", "Endpoints to which this process sends nothing because their breaker is open.")
+	breakerOldest   = gauge[time.Duration]("ajo_delivery_breaker_oldest_open_seconds", "How long the oldest open breaker has been open.")
+	BreakerChanges  = each(counters("ajo_delivery_breaker_changes_total", "Breakers that opened or closed.", "to"), "open", "closed")
+)
 
+// Calls of the bank, and of the NIN service.
+var (
 	bankCalls    = counters("ajo_bank_calls_total", "Calls of the bank: ok, unknown (it does not know the reference), rejected, timeout, error.", "operation", "outcome")
 	bankDuration = histograms("ajo_bank_call_duration_seconds", "Call duration, including rate-limit wait and retries.", remote, "operation")
-	bankDoubted  = counters("ajo_bank_not_found_doubted_total", "Answers \"not found\" that were disregarded, because the bank found nothing at all.", "kind")
-	ninChecks    = counters("ajo_nin_checks_total", "Checks of a NIN: match, mismatch, no_such, or unavailable.", "outcome")
-	ninDuration  = histograms("ajo_nin_check_duration_seconds", "Duration of NIN checks.", remote)
+	// Doubted counts each "not found" that was not believed, by the kind of question.
+	Doubted   = each(counters("ajo_bank_not_found_doubted_total", "Answers \"not found\" that were disregarded, because the bank found nothing at all.", "kind"), "transaction", "payout", "account", "lookup", "nin")
+	checkedAs = each(counters("ajo_nin_checks_total", "Checks of a NIN: match, mismatch, no_such, or unavailable.", "outcome"), "match", "mismatch", "no_such", "unavailable")
+	checkTook = histogram("ajo_nin_check_duration_seconds", "Duration of NIN checks.", remote)
 )
 
 // bankOperations and bankOutcomes are the calls of the bank and how they end; others are not
@@ -30,16 +36,8 @@ var (
 )
 
 var (
-	attemptAs    = each(attempts, "delivered", "failed", "exhausted")
-	deferredFor  = each(deferredTotal, "busy", "held", "paused")
-	breakerTo    = each(breakerChanges, "open", "closed")
-	doubtedOf    = each(bankDoubted, "transaction", "payout", "account", "lookup", "nin")
-	checkedAs    = each(ninChecks, "match", "mismatch", "no_such", "unavailable")
-	attemptTook  = attemptDuration.WithLabelValues()
-	deliveryTook = deliveryLatency.WithLabelValues()
-	checkTook    = ninDuration.WithLabelValues()
-	bankSeries   = map[[2]string]prometheus.Counter{}
-	bankTook     = map[string]prometheus.Observer{}
+	bankSeries = map[[2]string]prometheus.Counter{}
+	bankTook   = map[string]prometheus.Observer{}
 )
 
 func init() {
@@ -53,23 +51,14 @@ func init() {
 
 // Attempted counts a call of a tenant's endpoint: "delivered", "failed" or "exhausted".
 func Attempted(outcome string, took time.Duration) {
-	count(attemptAs, outcome)
+	attemptAs.Inc(outcome)
 	attemptTook.Observe(took.Seconds())
 }
 
-// Delivered observes a delivery's time since its event was received.
-func Delivered(after time.Duration) { deliveryTook.Observe(after.Seconds()) }
-
-// Deferred counts a delivery that was deferred because its endpoint is "busy", "held" or "paused".
-func Deferred(reason string) { count(deferredFor, reason) }
-
-// BreakerChanged counts a breaker that went "open" or "closed".
-func BreakerChanged(to string) { count(breakerTo, to) }
-
 // Breakers shows how many breakers are open, and for how long the longest.
 func Breakers(open int, oldest time.Duration) {
-	breakersOpen.Set(float64(open))
-	breakerOldest.Set(oldest.Seconds())
+	breakersOpen.Set(open)
+	breakerOldest.Set(oldest)
 }
 
 // BankCalled counts a call of the bank; it fits nomba's Options.Observe.
@@ -80,11 +69,8 @@ func BankCalled(call, outcome string, took time.Duration) {
 	}
 }
 
-// Doubted counts a "not found" that was not believed, by the kind of question.
-func Doubted(kind string) { count(doubtedOf, kind) }
-
 // NINChecked counts a check of a NIN.
 func NINChecked(outcome string, took time.Duration) {
-	count(checkedAs, outcome)
+	checkedAs.Inc(outcome)
 	checkTook.Observe(took.Seconds())
 }

@@ -12,64 +12,55 @@ import (
 )
 
 var (
-	buildInfo        = gauges("ajo_build_info", "1, with the version and the role of the process.", "version", "go_version", "role")
-	postgresUp       = gauge("ajo_postgres_up", "1 when Postgres answered the last collection of this process. At 0, gauges that are read from it keep their last value.")
-	redisUp          = gauge("ajo_redis_up", "1 when Redis answered the last collection of this process, and takes writes or is merely full. At 0, gauges that are read from it keep their last value.")
-	collectLast      = gauge("ajo_collection_last_run_timestamp_seconds", "When this process last collected its gauges: databases, due work, spool.")
-	clockOffsetGauge = gauge("ajo_clock_offset_seconds", "Postgres' clock minus the clock of this process.")
+	buildInfo   = gauge[int]("ajo_build_info", "1, with the version and the role of the process.", "version", "go_version", "role")
+	postgresUp  = gauge[bool]("ajo_postgres_up", "1 when Postgres answered the last collection of this process. At 0, gauges that are read from it keep their last value.")
+	redisUp     = gauge[bool]("ajo_redis_up", "1 when Redis answered the last collection of this process, and takes writes or is merely full. At 0, gauges that are read from it keep their last value.")
+	collectLast = gauge[time.Time]("ajo_collection_last_run_timestamp_seconds", "When this process last collected its gauges: databases, due work, spool.")
+	ClockOffset = gauge[time.Duration]("ajo_clock_offset_seconds", "Postgres' clock minus the clock of this process.")
 
-	replicaUnused = gauge("ajo_replica_unused", "1 while AJO_DATABASE_READ_URL is set and its standby is not used.")
-	replicaLag    = gauge("ajo_replica_lag_seconds", "How far the standby of AJO_DATABASE_READ_URL is behind the primary; 0 when it had the primary's position within 0.1 s.")
+	replicaUnused = gauge[bool]("ajo_replica_unused", "1 while AJO_DATABASE_READ_URL is set and its standby is not used.")
+	replicaLag    = gauge[time.Duration]("ajo_replica_lag_seconds", "How far the standby of AJO_DATABASE_READ_URL is behind the primary; 0 when it had the primary's position within 0.1 s.")
 	reads         = counters("ajo_replica_reads_total", "Requests that may be answered by the standby of AJO_DATABASE_READ_URL, by where they were: replica, primary, or again at the primary after a failure.", "at")
 
-	spoolBytes   = gauge("ajo_spool_bytes", "Bytes in the spool: the bank's events that wait for Postgres.")
-	spoolMax     = gauge("ajo_spool_max_bytes", "Largest size of the spool.")
-	spoolRecords = gauge("ajo_spool_records", "Events in the spool.")
-	spoolOldest  = gauge("ajo_spool_oldest_seconds", "Age of the spool's oldest segment.")
-	spoolDamaged = gauge("ajo_spool_damaged_segments", "Segments of the spool that were set aside because records in them could not be stored. They need an operator.")
+	spoolBytes   = gauge[int64]("ajo_spool_bytes", "Bytes in the spool: the bank's events that wait for Postgres.")
+	spoolMax     = gauge[int64]("ajo_spool_max_bytes", "Largest size of the spool.")
+	spoolRecords = gauge[int64]("ajo_spool_records", "Events in the spool.")
+	spoolOldest  = gauge[time.Duration]("ajo_spool_oldest_seconds", "Age of the spool's oldest segment.")
+	spoolDamaged = gauge[int]("ajo_spool_damaged_segments", "Segments of the spool that were set aside because records in them could not be stored. They need an operator.")
 )
 
 // Started shows the version and the role ("api", "worker") of this process.
 func Started(version, role string) {
-	buildInfo.WithLabelValues(version, runtime.Version(), role).Set(1)
+	buildInfo.Set(1, version, runtime.Version(), role)
 }
 
 // Collected records that the gauges were collected, and which databases answered.
 func Collected(now time.Time, postgres, redis bool) {
-	postgresUp.Set(flag(postgres))
-	redisUp.Set(flag(redis))
-	collectLast.Set(float64(now.Unix()))
+	postgresUp.Set(postgres)
+	redisUp.Set(redis)
+	collectLast.Set(now)
 }
-
-// ClockOffset shows by how much Postgres' clock is ahead of this process's.
-func ClockOffset(d time.Duration) { clockOffsetGauge.Set(d.Seconds()) }
 
 // ReplicaChecked shows whether the standby that is read from is used, and its lag.
 func ReplicaChecked(used bool, lag time.Duration) {
-	replicaUnused.Set(flag(!used))
-	replicaLag.Set(lag.Seconds())
+	replicaUnused.Set(!used)
+	replicaLag.Set(lag)
 }
 
-// Reading is where a request that may be answered by the standby was.
-type Reading struct{ count prometheus.Counter }
-
-// The places.
+// Where a request was that may be answered by the standby.
 var (
-	ReadReplica = Reading{reads.WithLabelValues("replica")}
-	ReadPrimary = Reading{reads.WithLabelValues("primary")}
-	ReadAgain   = Reading{reads.WithLabelValues("again")}
+	ReadReplica = reads.WithLabelValues("replica")
+	ReadPrimary = reads.WithLabelValues("primary")
+	ReadAgain   = reads.WithLabelValues("again")
 )
-
-// Read counts such a request.
-func Read(at Reading) { at.count.Inc() }
 
 // Spool shows what waits in the spool.
 func Spool(bytes, most, records int64, oldest time.Duration, damaged int) {
-	spoolBytes.Set(float64(bytes))
-	spoolMax.Set(float64(most))
-	spoolRecords.Set(float64(records))
-	spoolOldest.Set(oldest.Seconds())
-	spoolDamaged.Set(float64(damaged))
+	spoolBytes.Set(bytes)
+	spoolMax.Set(most)
+	spoolRecords.Set(records)
+	spoolOldest.Set(oldest)
+	spoolDamaged.Set(damaged)
 }
 
 // pools reads the connection pools of this process when it is scraped: their figures are in memory.

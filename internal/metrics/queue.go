@@ -6,19 +6,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// What waits, by queue, and what is done.
 var (
-	queueTasks           = gauges("ajo_queue_tasks", "Tasks in Redis by state. A task can carry many rows; a lost task loses none of them.", "queue", "state")
-	queueLatency         = gauges("ajo_queue_latency_seconds", "Age of the oldest task in Redis that waits for a worker.", "queue")
-	queueOldestDue       = gauges("ajo_queue_oldest_due_seconds", "How long the oldest due row that no worker has claimed has been due, read from Postgres. Scale by this.", "queue")
-	queueWorkers         = gauges("ajo_queue_workers", "Items of the queue that this process works on at once.", "queue")
-	slowTenantsGauge     = gauges("ajo_slow_queue_tenants", "Tenants with more to do than their share, as this process sees it: what comes for them goes to the slow queue.", "queue")
-	queueRows            = counters("ajo_queue_rows_total", "Rows processed: done; later, due again at a known time; failed, to be retried; exhausted, given up.", "queue", "outcome")
-	queueDuration        = histograms("ajo_queue_row_duration_seconds", "Time to process one row.", remote, "queue")
-	enqueueFailuresTotal = counters("ajo_enqueue_failures_total", "Tasks that could not be enqueued. The sweeper finds their rows.", "queue")
+	queueTasks     = gauge[int]("ajo_queue_tasks", "Tasks in Redis by state. A task can carry many rows; a lost task loses none of them.", "queue", "state")
+	queueLatency   = gauge[time.Duration]("ajo_queue_latency_seconds", "Age of the oldest task in Redis that waits for a worker.", "queue")
+	QueueOldestDue = gauge[time.Duration]("ajo_queue_oldest_due_seconds", "How long the oldest due row that no worker has claimed has been due, read from Postgres. Scale by this.", "queue")
+	// QueueWorkers is 0 for a queue that this process does not serve.
+	QueueWorkers    = gauge[int]("ajo_queue_workers", "Items of the queue that this process works on at once.", "queue")
+	SlowTenants     = gauge[int]("ajo_slow_queue_tenants", "Tenants with more to do than their share, as this process sees it: what comes for them goes to the slow queue.", "queue")
+	queueRows       = counters("ajo_queue_rows_total", "Rows processed: done; later, due again at a known time; failed, to be retried; exhausted, given up.", "queue", "outcome")
+	queueDuration   = histograms("ajo_queue_row_duration_seconds", "Time to process one row.", remote, "queue")
+	EnqueueFailures = QueueCounts{counters("ajo_enqueue_failures_total", "Tasks that could not be enqueued. The sweeper finds their rows.", "queue")}
 
-	sweepRows = counters("ajo_sweep_rows_total", "Overdue rows that the sweeper enqueued again, because their task was lost or never enqueued.", "queue")
-	sweepLast = gauge("ajo_sweep_last_success_timestamp_seconds", "When a sweep of this process last completed.")
-	tidyLast  = gauge("ajo_tidy_last_success_timestamp_seconds", "When this process last made partitions ahead, removed old rows and looked for failing endpoints, and all of it succeeded.")
+	Swept     = QueueCounts{counters("ajo_sweep_rows_total", "Overdue rows that the sweeper enqueued again, because their task was lost or never enqueued.", "queue")}
+	SweepDone = gauge[time.Time]("ajo_sweep_last_success_timestamp_seconds", "When a sweep of this process last completed.")
+	TidyDone  = gauge[time.Time]("ajo_tidy_last_success_timestamp_seconds", "When this process last made partitions ahead, removed old rows and looked for failing endpoints, and all of it succeeded.")
 )
 
 // taskStates are the states of a task that [QueueDepth] knows.
@@ -65,41 +67,11 @@ func (q *Queue) Worked(o Outcome, took time.Duration) {
 	q.took.Observe(took.Seconds())
 }
 
-// QueueServed says how many items of a queue this process works on at once; 0 for one that it does
-// not serve.
-func QueueServed(queue string, workers int) {
-	queueWorkers.WithLabelValues(queue).Set(float64(workers))
-}
-
-// SlowTenants shows how many tenants a process sends to the slow queue of a kind.
-func SlowTenants(queue string, tenants int) {
-	slowTenantsGauge.WithLabelValues(queue).Set(float64(tenants))
-}
-
 // QueueDepth shows how many tasks of a queue Redis has in each of [taskStates], and the age of the
 // oldest that waits.
 func QueueDepth(queue string, inState [5]int, oldest time.Duration) {
 	for i, s := range taskStates {
-		queueTasks.WithLabelValues(queue, s).Set(float64(inState[i]))
+		queueTasks.Set(inState[i], queue, s)
 	}
-	queueLatency.WithLabelValues(queue).Set(oldest.Seconds())
+	queueLatency.Set(oldest, queue)
 }
-
-// QueueDue shows how long the oldest due row of a queue has been due.
-func QueueDue(queue string, oldest time.Duration) {
-	queueOldestDue.WithLabelValues(queue).Set(oldest.Seconds())
-}
-
-// EnqueueFailures counts tasks that could not be enqueued.
-func EnqueueFailures(queue string, n int) {
-	enqueueFailuresTotal.WithLabelValues(queue).Add(float64(n))
-}
-
-// Swept counts what a sweep found.
-func Swept(queue string, rows int) { sweepRows.WithLabelValues(queue).Add(float64(rows)) }
-
-// Tidied records that partitions were made ahead, and old rows removed.
-func Tidied(now time.Time) { tidyLast.Set(float64(now.Unix())) }
-
-// SweepDone records that a sweep completed.
-func SweepDone(now time.Time) { sweepLast.Set(float64(now.Unix())) }

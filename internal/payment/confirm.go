@@ -136,7 +136,7 @@ func (s *Service) Confirm(ctx context.Context, id uuid.UUID) error {
 	if _, err := s.record.Do(ctx, f); err != nil {
 		return err // when the lease ends, the sweep enqueues it again
 	}
-	metrics.Confirmation(f.outcome())
+	metrics.Confirmations.Inc(f.outcome())
 	switch {
 	case f.asksOn():
 		return retry.At(f.next, errors.New(f.Why))

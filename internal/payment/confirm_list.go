@@ -399,7 +399,7 @@ func (s *Service) confirmOthers(ctx context.Context, l *listing, records []provi
 		if o.Err != nil {
 			return o.Err
 		}
-		metrics.Confirmation(findings[i].outcome())
+		metrics.Confirmations.Inc(findings[i].outcome())
 	}
 	return nil
 }

@@ -126,20 +126,20 @@ func (r *Replica) Read(ctx context.Context, fn func(context.Context) error) erro
 	}
 	p := r.usable.Load()
 	if p == nil || r.behind.Load() {
-		metrics.Read(metrics.ReadPrimary)
+		metrics.ReadPrimary.Inc()
 		return fn(ctx)
 	}
 	used, cut, err := r.readIn(ctx, p, fn)
 	failed := err != nil && (cut || used && errs.As(err) == nil) && ctx.Err() == nil
 	switch {
 	case failed:
-		metrics.Read(metrics.ReadAgain)
+		metrics.ReadAgain.Inc()
 		r.log.WarnContext(ctx, "a read failed at the replica and is done at the primary", slog.Any("err", err))
 		return fn(ctx)
 	case used:
-		metrics.Read(metrics.ReadReplica)
+		metrics.ReadReplica.Inc()
 	default:
-		metrics.Read(metrics.ReadPrimary)
+		metrics.ReadPrimary.Inc()
 	}
 	return err
 }

@@ -427,7 +427,7 @@ func (s *Service) endAll(ctx context.Context, tx pg.Tx, ends []ending) ([]bool, 
 	}
 	tx.AfterCommit(func(context.Context) {
 		for _, e := range ours {
-			metrics.TransferEnded(string(e.to()))
+			metrics.TransfersEnded.Inc(string(e.to()))
 		}
 	})
 	return held, book(ctx, tx, now, ours)

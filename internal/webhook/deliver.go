@@ -88,7 +88,7 @@ func (s *Service) Attempt(ctx context.Context, c Claimed) error {
 		return s.endRemoved(ctx, w)
 	}
 	if w.pausedAt != nil {
-		metrics.Deferred(putOffAs[errPaused])
+		metrics.Deferred.Inc(putOffAs[errPaused])
 		return s.putOff(ctx, w, now.Add(pausedFor(now.Sub(*w.pausedAt))).Truncate(time.Microsecond), errPaused)
 	}
 	secrets, err := w.signers(s.box, now)
@@ -103,7 +103,7 @@ func (s *Service) Attempt(ctx context.Context, c Claimed) error {
 	}
 	back, err := s.limiter.acquire(ctx, e)
 	if errors.Is(err, ErrBusy) || errors.Is(err, errHeld) {
-		metrics.Deferred(putOffAs[err])
+		metrics.Deferred.Inc(putOffAs[err])
 		span.Text("outcome", putOffAs[err])
 		return s.putOff(ctx, w, s.clock.Now().Add(back).Truncate(time.Microsecond), err)
 	} else if err != nil { // the caller has gone: let another worker have it at once, not when the lease ends
@@ -126,7 +126,7 @@ func (s *Service) Attempt(ctx context.Context, c Claimed) error {
 	case EventExhaust:
 		return retry.Exhausted(errors.New(a.Failure))
 	default:
-		metrics.Delivered(a.DeliveredAt.Sub(w.createdAt))
+		metrics.DeliveryLatency.Observe(a.DeliveredAt.Sub(w.createdAt).Seconds())
 		return nil
 	}
 }
@@ -215,11 +215,11 @@ func (s *Service) release(e endpoint, took time.Duration, found health) {
 	opened, closed := s.limiter.release(e, took, found)
 	log := s.opts.Log.With(slog.String("tenant", e.tenant.String()), slog.String("host", e.host))
 	if opened {
-		metrics.BreakerChanged("open")
+		metrics.BreakerChanges.Inc("open")
 		log.Warn("an endpoint is down: its deliveries are held while one at a time probes it")
 	}
 	if closed {
-		metrics.BreakerChanged("closed")
+		metrics.BreakerChanges.Inc("closed")
 		log.Info("an endpoint is back: its deliveries are no longer held")
 	}
 }
