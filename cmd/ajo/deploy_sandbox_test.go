@@ -14,8 +14,8 @@ import (
 	"ajo/internal/secret"
 )
 
-// A leak of test mode is none of the live service: the sandbox of compose has only what is named for
-// it, which is no secret of ajo.env but the one that both need, no live books and no archive.
+// A leak of test mode is none of the live service: the sandbox of compose has only what is named
+// for it, which is no secret of ajo.env but the one that both need, no live books and no archive.
 func TestDeployedSandboxHasNoSecretOfTheLiveService(t *testing.T) {
 	t.Parallel()
 	sandbox := at(yamlDocs(t, "compose.yaml")[0], "services", "sandbox")

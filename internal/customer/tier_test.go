@@ -105,7 +105,7 @@ func (b *bundle) tiered() (customer uuid.UUID) {
 func (b *bundle) heldIs(want, allowed string) {
 	b.T.Helper()
 	require.Equal(b.T, want+" "+allowed, testenv.Value[string](b.Env, `
-		SELECT (SELECT sum(held) FROM ledger_balances) || ' ' || (SELECT sum(allowed) FROM deposit_days)`))
+		SELECT (SELECT sum(held) FROM ledger_balances) || ' ' || (SELECT coalesce(sum(allowed), 0.00) FROM deposit_days)`))
 	testenv.FindsNothing(b.T, b.Pool, ledger.Verify)
 }
 
@@ -116,7 +116,7 @@ func TestATierReleasesTheRestLater(t *testing.T) {
 	b := setup(t)
 	id := b.tiered()
 	b.heldIs("100.00", "0.00")
-	_, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+	_, err := b.Decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id, KYCApprove)
 	require.NoError(t, err)
 	b.heldIs("60.00", "40.00")
 
@@ -143,7 +143,7 @@ func TestATierReleasesTheRestLater(t *testing.T) {
 func TestATierThatIsTakenBackReleasesNoMore(t *testing.T) {
 	b := setup(t)
 	id := b.tiered()
-	_, err := b.Approve(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id)
+	_, err := b.Decide(b.ctx, Reviewer{TenantID: b.tenant, By: bySession}, id, KYCApprove)
 	require.NoError(t, err)
 	b.heldIs("60.00", "40.00")
 	_, _, err = b.SetTier(b.ctx, id, 1, audit.By{Actor: "cli:ada", Reason: "a ticket"})

@@ -22,7 +22,9 @@ func TestAlertsOfReconciliation(t *testing.T) {
 	a.mustNot("AjoReconcileOverdue")
 	a.Exec(`UPDATE reconciliations SET due_at = due_at - interval '2 days' WHERE kind = 'daily'`)
 	const late = `ajo_reconcile_overdue_seconds{kind="daily"}`
-	a.eventually("a collection", func() bool { return sample(scrape(roles["api"]), late) > 86400 && sample(scrape(roles["worker"]), late) > 86400 })
+	a.eventually("a collection", func() bool {
+		return sample(scrape(roles["api"]), late) > 86400 && sample(scrape(roles["worker"]), late) > 86400
+	})
 	a.forget()
 	a.look(roles)
 	a.must("AjoReconcileOverdue")
@@ -35,6 +37,9 @@ func TestAlertsOfReconciliation(t *testing.T) {
 	a.eventually("the run of the day", func() bool {
 		return a.count(`SELECT count(*) FROM reconciliations WHERE kind = 'daily' AND status = 'finished'`) == 1
 	})
-	a.eventually("a collection", func() bool { return sample(scrape(roles["api"]), late) == 0 && sample(scrape(roles["worker"]), late) == 0 })
+	a.Exec(`UPDATE reconciliations SET due_at = started_at WHERE kind = 'daily'`) // else another was due a day ago
+	a.eventually("a collection", func() bool {
+		return sample(scrape(roles["api"]), late) == 0 && sample(scrape(roles["worker"]), late) == 0
+	})
 	a.quiet(roles, "AjoReconcileOverdue")
 }

@@ -253,7 +253,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
 		"(ajo/internal/retention.Rule).deleteOld Exec",
 		"(*ajo/internal/transfer.Service).AcknowledgeListed Exec", // a run that ends here reads that part again
-		"(*ajo/internal/customer.Service).releaseNext InTx", // how far it has come is committed with what it releases
+		"(*ajo/internal/customer.Service).releaseNext InTx",       // how far it has come is committed with what it releases
 		"ajo/internal/freeze.Resume InTx",                         // what stays behind looks again within five minutes
 		"ajo/internal/partition.MakeAhead InTx",
 		"(ajo/internal/partition.Table).makeAhead InTx",

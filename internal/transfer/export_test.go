@@ -12,11 +12,8 @@ import (
 	"ajo/internal/retry"
 )
 
-// Statements of SQL are for the tests of the rows that they read.
-var (
-	ClaimedSQL = claimedSQL
-	FundsSQL   = fundsSQL
-)
+// FundsSQL is for the test of the rows that it reads.
+var FundsSQL = fundsSQL
 
 // Ask is a settle request, as [Service.Settle] takes it.
 type Ask struct {

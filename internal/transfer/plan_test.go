@@ -21,11 +21,11 @@ func TestPlansOnAnEmptyDatabase(t *testing.T) {
 		sql  string
 		want []string
 	}{
-		"read": {claimedSQL, []string{"Scan on transfers_pkey", "Index Cond: (id = ANY ($1))", tenant, its, balance, "Index Cond: (account_id = ANY ("}},
+		"read": {claimedSQL, []string{"Scan on transfers_pkey", "Index Cond: (id = ANY ($1))", tenant, its, balance, "Index Cond: (account_id = t.account_id)"}},
 		"funds": {fundsSQL, []string{
 			"transfers_waiting", "Index Cond: (account_id = ANY ($2))",
 			"Index Scan using ledger_entries_group on ledger_entries e", "Index Cond: (transaction_group_id = t.id)",
-			balance, "holds_refund", "Index Cond: (account_id = b.account_id)",
+			"Scan on ledger_balances_pkey", "holds_refund", "Index Cond: (account_id = b.account_id)",
 		}},
 		"submit":       {submitSQL, []string{row, named}},
 		"record":       {recordSQL, []string{row, named}},
