@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A time is what it says, by which zone it does, or so far from now; a day has its zone's beginning.
+// A time is what it says, by the zone that it names, or so far from now; a day begins by its zone.
 func TestFlagsOfTimes(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 28, 9, 0, 0, 0, time.UTC)

@@ -29,12 +29,12 @@ type Doubting struct {
 	Log     *slog.Logger
 	Observe func(kind string) // called with each answer that was not believed; nil: nothing is
 
-	mu     sync.Mutex
-	noSuch []noSuch // the newest that count, no two with one NIN or one name; oldest first
+	mu         sync.Mutex
+	unknownNIN []unknownNIN // the newest that count, no two with one NIN or one name; oldest first
 }
 
-// noSuch is an answer that the NIN is nobody's. The NIN and the name are hashes.
-type noSuch struct {
+// unknownNIN is an answer that the NIN is nobody's. The NIN and the name are hashes.
+type unknownNIN struct {
 	nin, name uint64
 	at        time.Time
 }
@@ -49,7 +49,7 @@ func (d *Doubting) CheckNIN(ctx context.Context, nin, name string) (Result, erro
 		return r, err
 	case r != NoSuch:
 		d.mu.Lock()
-		d.noSuch = nil
+		d.unknownNIN = nil
 		d.mu.Unlock()
 		return r, nil
 	case !d.suspicious(nin, name):
@@ -64,13 +64,13 @@ func (d *Doubting) CheckNIN(ctx context.Context, nin, name string) (Result, erro
 
 // suspicious counts a [NoSuch], and reports whether it is one of many.
 func (d *Doubting) suspicious(nin, name string) bool {
-	n := noSuch{maphash.String(hashSeed, nin), maphash.String(hashSeed, name), d.Clock.Now()}
+	n := unknownNIN{maphash.String(hashSeed, nin), maphash.String(hashSeed, name), d.Clock.Now()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.noSuch = slices.DeleteFunc(d.noSuch, func(o noSuch) bool { return n.at.Sub(o.at) >= noSuchFor })
-	if !slices.ContainsFunc(d.noSuch, func(o noSuch) bool { return o.nin == n.nin || o.name == n.name }) {
-		d.noSuch = append(d.noSuch, n)
-		d.noSuch = d.noSuch[max(0, len(d.noSuch)-manyNoSuch):]
+	d.unknownNIN = slices.DeleteFunc(d.unknownNIN, func(o unknownNIN) bool { return n.at.Sub(o.at) >= noSuchFor })
+	if !slices.ContainsFunc(d.unknownNIN, func(o unknownNIN) bool { return o.nin == n.nin || o.name == n.name }) {
+		d.unknownNIN = append(d.unknownNIN, n)
+		d.unknownNIN = d.unknownNIN[max(0, len(d.unknownNIN)-manyNoSuch):]
 	}
-	return len(d.noSuch) == manyNoSuch
+	return len(d.unknownNIN) == manyNoSuch
 }

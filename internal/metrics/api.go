@@ -16,7 +16,7 @@ var (
 	limitDecisions = counters("ajo_ratelimit_decisions_total", "Requests that a rate limit allowed or refused, by limit.", "limit", "outcome")
 	limitLocal     = counter("ajo_ratelimit_local_decisions_total", "Decisions by the counters of this process alone, because Redis was unavailable.")
 	// LimitsAreLocal is whether the limits are kept in this process for now.
-	LimitsAreLocal = gauge[bool]("ajo_ratelimit_fallback", "1 while this process keeps its own rate limits, because Redis is unavailable.")
+	LimitsAreLocal = newGauge[bool]("ajo_ratelimit_fallback", "1 while this process keeps its own rate limits, because Redis is unavailable.")
 )
 
 // HTTP counts the requests of one route.

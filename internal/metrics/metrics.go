@@ -93,7 +93,7 @@ type Value interface {
 // Gauge is a gauge of one series, or of some by the values of its labels.
 type Gauge[V Value] struct{ vec *prometheus.GaugeVec }
 
-func gauge[V Value](name, help string, labels ...string) Gauge[V] {
+func newGauge[V Value](name, help string, labels ...string) Gauge[V] {
 	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	declare(v, "gauge", name, help, labels)
 	if len(labels) == 0 {

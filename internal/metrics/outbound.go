@@ -13,8 +13,8 @@ var (
 	// DeliveryLatency observes the seconds from an event's receipt to its delivery.
 	DeliveryLatency = histogram("ajo_delivery_latency_seconds", "Time from an event's receipt to its delivery, retries included.", waited)
 	Deferred        = each(counters("ajo_delivery_deferred_total", "Deliveries that were deferred: busy, too many calls in flight; held, the breaker is open; paused, the tenant has paused the endpoint.", "reason"), "busy", "held", "paused")
-	breakersOpen    = gauge[int]("ajo_delivery_breakers_open", "Endpoints to which this process sends nothing because their breaker is open.")
-	breakerOldest   = gauge[time.Duration]("ajo_delivery_breaker_oldest_open_seconds", "How long the oldest open breaker has been open.")
+	breakersOpen    = newGauge[int]("ajo_delivery_breakers_open", "Endpoints to which this process sends nothing because their breaker is open.")
+	breakerOldest   = newGauge[time.Duration]("ajo_delivery_breaker_oldest_open_seconds", "How long the oldest open breaker has been open.")
 	BreakerChanges  = each(counters("ajo_delivery_breaker_changes_total", "Breakers that opened or closed.", "to"), "open", "closed")
 )
 

@@ -12,21 +12,21 @@ import (
 )
 
 var (
-	buildInfo   = gauge[int]("ajo_build_info", "1, with the version and the role of the process.", "version", "go_version", "role")
-	postgresUp  = gauge[bool]("ajo_postgres_up", "1 when Postgres answered the last collection of this process. At 0, gauges that are read from it keep their last value.")
-	redisUp     = gauge[bool]("ajo_redis_up", "1 when Redis answered the last collection of this process, and takes writes or is merely full. At 0, gauges that are read from it keep their last value.")
-	collectLast = gauge[time.Time]("ajo_collection_last_run_timestamp_seconds", "When this process last collected its gauges: databases, due work, spool.")
-	ClockOffset = gauge[time.Duration]("ajo_clock_offset_seconds", "Postgres' clock minus the clock of this process.")
+	buildInfo   = newGauge[int]("ajo_build_info", "1, with the version and the role of the process.", "version", "go_version", "role")
+	postgresUp  = newGauge[bool]("ajo_postgres_up", "1 when Postgres answered the last collection of this process. At 0, gauges that are read from it keep their last value.")
+	redisUp     = newGauge[bool]("ajo_redis_up", "1 when Redis answered the last collection of this process, and takes writes or is merely full. At 0, gauges that are read from it keep their last value.")
+	collectLast = newGauge[time.Time]("ajo_collection_last_run_timestamp_seconds", "When this process last collected its gauges: databases, due work, spool.")
+	ClockOffset = newGauge[time.Duration]("ajo_clock_offset_seconds", "Postgres' clock minus the clock of this process.")
 
-	replicaUnused = gauge[bool]("ajo_replica_unused", "1 while AJO_DATABASE_READ_URL is set and its standby is not used.")
-	replicaLag    = gauge[time.Duration]("ajo_replica_lag_seconds", "How far the standby of AJO_DATABASE_READ_URL is behind the primary; 0 when it had the primary's position within 0.1 s.")
+	replicaUnused = newGauge[bool]("ajo_replica_unused", "1 while AJO_DATABASE_READ_URL is set and its standby is not used.")
+	replicaLag    = newGauge[time.Duration]("ajo_replica_lag_seconds", "How far the standby of AJO_DATABASE_READ_URL is behind the primary; 0 when it had the primary's position within 0.1 s.")
 	reads         = counters("ajo_replica_reads_total", "Requests that may be answered by the standby of AJO_DATABASE_READ_URL, by where they were: replica, primary, or again at the primary after a failure.", "at")
 
-	spoolBytes   = gauge[int64]("ajo_spool_bytes", "Bytes in the spool: the bank's events that wait for Postgres.")
-	spoolMax     = gauge[int64]("ajo_spool_max_bytes", "Largest size of the spool.")
-	spoolRecords = gauge[int64]("ajo_spool_records", "Events in the spool.")
-	spoolOldest  = gauge[time.Duration]("ajo_spool_oldest_seconds", "Age of the spool's oldest segment.")
-	spoolDamaged = gauge[int]("ajo_spool_damaged_segments", "Segments of the spool that were set aside because records in them could not be stored. They need an operator.")
+	spoolBytes   = newGauge[int64]("ajo_spool_bytes", "Bytes in the spool: the bank's events that wait for Postgres.")
+	spoolMax     = newGauge[int64]("ajo_spool_max_bytes", "Largest size of the spool.")
+	spoolRecords = newGauge[int64]("ajo_spool_records", "Events in the spool.")
+	spoolOldest  = newGauge[time.Duration]("ajo_spool_oldest_seconds", "Age of the spool's oldest segment.")
+	spoolDamaged = newGauge[int]("ajo_spool_damaged_segments", "Segments of the spool that were set aside because records in them could not be stored. They need an operator.")
 )
 
 // Started shows the version and the role ("api", "worker") of this process.

@@ -8,19 +8,19 @@ import (
 
 // What waits, by queue, and what is done.
 var (
-	queueTasks     = gauge[int]("ajo_queue_tasks", "Tasks in Redis by state. A task can carry many rows; a lost task loses none of them.", "queue", "state")
-	queueLatency   = gauge[time.Duration]("ajo_queue_latency_seconds", "Age of the oldest task in Redis that waits for a worker.", "queue")
-	QueueOldestDue = gauge[time.Duration]("ajo_queue_oldest_due_seconds", "How long the oldest due row that no worker has claimed has been due, read from Postgres. Scale by this.", "queue")
+	queueTasks     = newGauge[int]("ajo_queue_tasks", "Tasks in Redis by state. A task can carry many rows; a lost task loses none of them.", "queue", "state")
+	queueLatency   = newGauge[time.Duration]("ajo_queue_latency_seconds", "Age of the oldest task in Redis that waits for a worker.", "queue")
+	QueueOldestDue = newGauge[time.Duration]("ajo_queue_oldest_due_seconds", "How long the oldest due row that no worker has claimed has been due, read from Postgres. Scale by this.", "queue")
 	// QueueWorkers is 0 for a queue that this process does not serve.
-	QueueWorkers    = gauge[int]("ajo_queue_workers", "Items of the queue that this process works on at once.", "queue")
-	SlowTenants     = gauge[int]("ajo_slow_queue_tenants", "Tenants with more to do than their share, as this process sees it: what comes for them goes to the slow queue.", "queue")
+	QueueWorkers    = newGauge[int]("ajo_queue_workers", "Items of the queue that this process works on at once.", "queue")
+	SlowTenants     = newGauge[int]("ajo_slow_queue_tenants", "Tenants with more to do than their share, as this process sees it: what comes for them goes to the slow queue.", "queue")
 	queueRows       = counters("ajo_queue_rows_total", "Rows processed: done; later, due again at a known time; failed, to be retried; exhausted, given up.", "queue", "outcome")
 	queueDuration   = histograms("ajo_queue_row_duration_seconds", "Time to process one row.", remote, "queue")
 	EnqueueFailures = QueueCounts{counters("ajo_enqueue_failures_total", "Tasks that could not be enqueued. The sweeper finds their rows.", "queue")}
 
 	Swept     = QueueCounts{counters("ajo_sweep_rows_total", "Overdue rows that the sweeper enqueued again, because their task was lost or never enqueued.", "queue")}
-	SweepDone = gauge[time.Time]("ajo_sweep_last_success_timestamp_seconds", "When a sweep of this process last completed.")
-	TidyDone  = gauge[time.Time]("ajo_tidy_last_success_timestamp_seconds", "When this process last made partitions ahead, removed old rows and looked for failing endpoints, and all of it succeeded.")
+	SweepDone = newGauge[time.Time]("ajo_sweep_last_success_timestamp_seconds", "When a sweep of this process last completed.")
+	TidyDone  = newGauge[time.Time]("ajo_tidy_last_success_timestamp_seconds", "When this process last made partitions ahead, removed old rows and looked for failing endpoints, and all of it succeeded.")
 )
 
 // taskStates are the states of a task that [QueueDepth] knows.

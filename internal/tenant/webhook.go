@@ -86,8 +86,8 @@ func EnsureWebhookSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now tim
 	return err
 }
 
-// ensureSecret is EnsureWebhookSecret for a tenant whose row is locked, with a line in the audit log
-// unless by is nil. It returns the secret, sealed.
+// ensureSecret is EnsureWebhookSecret for a tenant whose row is locked, with a line in the audit
+// log unless by is nil. It returns the secret, sealed.
 func ensureSecret(ctx context.Context, tx pg.Tx, box *secret.Box, now time.Time, t locked, by *audit.By) ([]byte, error) {
 	if t.secret != nil {
 		return t.secret, nil
