@@ -45,7 +45,10 @@ func (c *core) collect(ctx context.Context, deliveries *webhook.Service) {
 		}
 		metrics.Reconciled(due.ReadUntil, due.Exceptions)
 		metrics.ClockOffset.Set(due.Offset)
-		err = c.collectOverdue(asked, now)
+		var o reconcile.Overdue
+		if o, err = c.overdueRuns(asked); err == nil {
+			metrics.ReconcileOverdue(metrics.Age(now, o.Daily), metrics.Age(now, o.Again))
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		c.log.Warn("due work could not be read; the next collection retries", slog.Any("err", err))
@@ -57,19 +60,6 @@ func (c *core) collect(ctx context.Context, deliveries *webhook.Service) {
 		open, since := deliveries.Breakers()
 		metrics.Breakers(open, metrics.Age(now, since))
 	}
-}
-
-// collectOverdue shows which runs of a reconciliation are overdue, of those that the settings want.
-func (c *core) collectOverdue(ctx context.Context, now time.Time) error {
-	o, err := reconcile.ReadOverdue(ctx, c.Pool)
-	if err != nil {
-		return err
-	}
-	if c.cfg.ReconcileBack == 0 {
-		o.Daily = nil
-	}
-	metrics.ReconcileOverdue(metrics.Age(now, o.Daily), metrics.Age(now, o.Again))
-	return nil
 }
 
 // redisWorks shows the tasks of each queue. It fails if Redis cannot be used.

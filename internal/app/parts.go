@@ -159,3 +159,12 @@ func (p *parts) reconciler(payments *payment.Service, transfers *transfer.Servic
 		Pool: p.Pool, Bank: p.bank, Payments: payments, Transfers: transfers, Clock: &p.clock, Log: p.log, MinAge: p.cfg.ConfirmMinAge,
 	})
 }
+
+// overdueRuns reads which runs of a reconciliation are overdue, of those that the settings want.
+func (p *parts) overdueRuns(ctx context.Context) (reconcile.Overdue, error) {
+	o, err := reconcile.ReadOverdue(ctx, p.Pool)
+	if p.cfg.ReconcileBack == 0 {
+		o.Daily = nil
+	}
+	return o, err
+}

@@ -11,7 +11,6 @@ import (
 	"ajo/internal/invariant"
 	"ajo/internal/metrics"
 	"ajo/internal/page"
-	"ajo/internal/reconcile"
 	"ajo/workers"
 )
 
@@ -187,12 +186,9 @@ func (t *Tools) endpointsStatus(ctx context.Context, s *Status, now time.Time, d
 
 // overdueStatus adds the runs that read parts of the bank's list once more, for what it had late.
 func (t *Tools) overdueStatus(ctx context.Context, s *Status, part string, now time.Time) error {
-	o, err := reconcile.ReadOverdue(ctx, t.Pool)
+	o, err := t.overdueRuns(ctx)
 	if err != nil {
 		return err
-	}
-	if t.cfg.ReconcileBack == 0 {
-		o.Daily = nil
 	}
 	for _, run := range []struct {
 		what  string

@@ -268,7 +268,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // shown is [Service.one], with a gauge that shows meanwhile for how long the partition has been
-// due. An attempt that hangs is told by nothing else.
+// due. Nothing else shows an attempt that hangs.
 func (s *Service) shown(ctx context.Context, e Entry) error {
 	ctx, cancel := context.WithCancel(ctx)
 	show := func() { metrics.Archiving(e.Table, s.Clock.Now().Sub(*e.At)) }

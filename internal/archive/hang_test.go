@@ -51,7 +51,7 @@ func overdue(t *testing.T, why string) time.Duration {
 	return 0
 }
 
-// An attempt that never ends is told: the age of its partition grows while it lasts.
+// An attempt that never ends is shown: the age of its partition grows while it lasts.
 func TestArchiveThatHangsIsTold(t *testing.T) {
 	b := setup(t, 12)
 	b.deliver(b.begin.Add(time.Hour), 5)
