@@ -100,11 +100,15 @@ func hasTestKey(c *fiber.Ctx) bool {
 
 // forwardKey forwards a request with a test key.
 func (e *edge) forwardKey(c *fiber.Ctx) error {
+	var refused error
 	switch {
 	case !secret.TestKey.Check(c.Get(keyHeader)): // no key at all, whether test mode is on or off
-		return errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c), [32]byte{})), tenant.ErrUnauthorized)
+		refused = tenant.ErrUnauthorized
 	case e.Test == nil:
-		return errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c), [32]byte{})), errTestOff)
+		refused = errTestOff
+	}
+	if refused != nil {
+		return errors.Join(e.limit(c, e.Limits.Stranger(c.UserContext(), e.address(c), [32]byte{})), refused)
 	}
 	// the sandbox counts the request, and its headers replace these if it answers
 	if err := e.limit(c, e.Limits.Uncounted()); err != nil {
