@@ -26,6 +26,12 @@ FIRST = $(if $(filter ./...,$(PKG)),./internal/e2e ./api ./workers ./bench)
 # A module file of its own: staticcheck's dependencies stay out of the program's.
 STATICCHECK = go tool -modfile=internal/tools/go.mod staticcheck
 
+# Runs go test: one line for each package, with its time and, where it failed, its seed; what failed tests printed, when they fail
+# and again at the end; and the ten tests that took longest.
+TOOK = .ajo/took.json
+GOTESTSUM = bin/gotestsum --format pkgname-and-test-fails --hide-summary skipped --jsonfile-timing-events $(TOOK) \
+	--post-run-command "bin/gotestsum tool slowest --num 10 --jsonfile $(TOOK)" --
+
 # A clone that belongs to another user, as a directory mounted into a container does, is one that git, and so go build,
 # refuses to read unless it is told that this one is meant.
 ifndef GIT_CONFIG_COUNT
@@ -46,6 +52,10 @@ go:
 build: go ## Build bin/ajo
 	go build -trimpath -o bin/ajo ./cmd/ajo
 
+.PHONY: gotestsum
+gotestsum: go
+	go -C internal/tools build -trimpath -o ../../bin/gotestsum gotest.tools/gotestsum
+
 .PHONY: run
 run: build ## Run everything on this machine: databases, fake bank, API, workers
 	bin/ajo dev
@@ -55,20 +65,19 @@ reset: build ## Remove all local data (.ajo)
 	bin/ajo reset
 
 .PHONY: test
-test: build ## Run all tests, with the race detector, beside a Postgres and a Redis of their own
+test: build gotestsum ## Run all tests, with the race detector, beside a Postgres and a Redis of their own
 	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
 	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
 	@for i in bash curl jq; do command -v $$i >/dev/null || echo "no $$i: the commands of docs/guide.md are not tested" >&2; done
-	go -C internal/tools build -trimpath -o ../../bin/slowest ./slowest
-	$(TEST_FLAGS) bin/ajo stack -- bin/slowest go test -json $(RACE) -vet=off -shuffle=$(SHUFFLE) -p 3 -timeout 25m $(FIRST) $(PKG)
-	@if [ "$(PKG)" = ./... ]; then GOFLAGS="$(GOFLAGS) -trimpath" go -C internal/tools test -count=1 ./mutate ./slowest; fi
+	$(TEST_FLAGS) bin/ajo stack -- $(GOTESTSUM) $(RACE) -vet=off -shuffle=$(SHUFFLE) -p 3 -timeout 25m $(FIRST) $(PKG)
+	@if [ "$(PKG)" = ./... ]; then GOFLAGS="$(GOFLAGS) -trimpath" go -C internal/tools test -count=1 ./mutate; fi
 	@echo "left to targets of their own: the provoked alerts (make test-rules), most rows of the benchmarks (make test-bench), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill), a standby that was behind (make failover), Patroni (make failover-patroni)"
 
 .PHONY: test-fast
-test-fast: build ## Run all tests without the race detector
+test-fast: build gotestsum ## Run all tests without the race detector
 	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
 	@for i in bash curl jq; do command -v $$i >/dev/null || echo "no $$i: the commands of docs/guide.md are not tested" >&2; done
-	bin/ajo stack -- go test -timeout 15m $(PKG)
+	bin/ajo stack -- $(GOTESTSUM) -timeout 15m $(PKG)
 
 AJO_TEST_LIST_ROWS ?= 1000000
 
