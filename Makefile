@@ -3,20 +3,20 @@
 
 .DEFAULT_GOAL := help
 
-# The packages that test, test-fast and lint look at: make test PKG=./ledger/...
+# The packages that test and lint look at: make test PKG=./ledger/...
 PKG ?= ./...
 
-# The race detector needs a C compiler; without one the tests run without it, and say so.
-RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
+# CI tests with the race detector, which needs a C compiler and twice the time; RACE=-race does so anywhere.
+RACE = $(if $(CI),$(shell [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race))
 # A process that was built with the race detector waits a second at its end, for reports that other threads still write.
 GORACE ?= atexit_sleep_ms=50
-# Hashing a password takes three times as long with the race detector; argon2 with one lane shares nothing. What only a debugger
-# reads costs the compiler a seventh of its time. What the tests build without the race detector takes these flags back.
-# -trimpath lets all clones, make build and what tests build share what is compiled; make lint vets all.
-TEST_FLAGS = GOFLAGS="$(GOFLAGS) -trimpath -gcflags=all=-dwarf=false -gcflags=golang.org/x/crypto/argon2=-race=false" GORACE="$(GORACE)"
+# -trimpath lets all clones, make build and what tests build share what is compiled; make lint vets all. With the race detector
+# nothing is shared: there, what only a debugger reads would cost the compiler a seventh of its time, and hashing a password takes
+# three times as long, though argon2 with one lane shares nothing. What the tests build without it takes these flags back.
+TEST_FLAGS = GOFLAGS="$(GOFLAGS) -trimpath$(if $(RACE), -gcflags=all=-dwarf=false -gcflags=golang.org/x/crypto/argon2=-race=false)" GORACE="$(GORACE)"
 # The compiler takes a fifth less of the processor, and tests a little less, when Go's collector runs less often. What the
 # tests start has an environment of its own.
-build test test-fast: export GOGC := $(or $(GOGC),300)
+build test: export GOGC := $(or $(GOGC),300)
 # The tests that take longest begin first, so that they are not what is left at the end. Tests wait more than they compute:
 # three packages at once keep two cores busy. Each run draws the order of a package's tests anew; SHUFFLE=<seed>, which a package
 # that fails prints, repeats it.
@@ -65,19 +65,13 @@ reset: build ## Remove all local data (.ajo)
 	bin/ajo reset
 
 .PHONY: test
-test: build gotestsum ## Run all tests, with the race detector, beside a Postgres and a Redis of their own
-	@[ -n "$(RACE)" ] || echo "no C compiler: testing without the race detector" >&2
+test: build gotestsum ## Run all tests beside a Postgres and a Redis of their own; CI=true or RACE=-race: with the race detector
+	@[ -n "$(RACE)" ] || echo "testing without the race detector$(if $(CI),: there is no C compiler)" >&2
 	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
 	@for i in bash curl jq; do command -v $$i >/dev/null || echo "no $$i: the commands of docs/guide.md are not tested" >&2; done
 	$(TEST_FLAGS) bin/ajo stack -- $(GOTESTSUM) $(RACE) -vet=off -shuffle=$(SHUFFLE) -p 3 -timeout 25m $(FIRST) $(PKG)
 	@if [ "$(PKG)" = ./... ]; then GOFLAGS="$(GOFLAGS) -trimpath" go -C internal/tools test -count=1 ./mutate; fi
 	@echo "left to targets of their own: the provoked alerts (make test-rules), most rows of the benchmarks (make test-bench), the image's content (make image-check, root), the restore of a moment where pgBackRest is not installed (make drill), a standby that was behind (make failover), Patroni (make failover-patroni)"
-
-.PHONY: test-fast
-test-fast: build gotestsum ## Run all tests without the race detector
-	@for i in node python3; do command -v $$i >/dev/null || echo "no $$i: its programs in docs/examples are not tested" >&2; done
-	@for i in bash curl jq; do command -v $$i >/dev/null || echo "no $$i: the commands of docs/guide.md are not tested" >&2; done
-	bin/ajo stack -- $(GOTESTSUM) -timeout 15m $(PKG)
 
 AJO_TEST_LIST_ROWS ?= 1000000
 
