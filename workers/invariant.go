@@ -25,16 +25,20 @@ func (w *Workers) check(ctx context.Context) {
 	clock.Every(ctx, checkEvery, func() { w.checkOnce(ctx, &c) })
 }
 
-func (w *Workers) checkOnce(ctx context.Context, c *invariant.Checker) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+func (w *Workers) checkOnce(stopped context.Context, c *invariant.Checker) {
+	ctx, cancel := context.WithTimeout(stopped, checkTimeout)
 	defer cancel()
 	now := w.Clock.Now()
 	s, err := c.Light(ctx, w.Pool, now)
-	if err != nil {
-		if ctx.Err() == nil {
-			w.Log.Warn("the books were not checked; the next check tries again", slog.Any("err", err))
-		}
+	if stopped.Err() != nil {
 		return
+	}
+	if err != nil {
+		w.Log.Warn("the books were not checked; the next check tries again", slog.Any("err", err))
+		return
+	}
+	for _, m := range s.Missed {
+		w.Log.Warn("the books were not checked as a whole; the next check tries again", slog.String("part", m.Part), slog.Any("err", m.Err))
 	}
 	s.Publish(now)
 	for _, f := range s.Findings[:min(len(s.Findings), checkShown)] {

@@ -200,3 +200,15 @@ func TestStatusOfStoppedPayouts(t *testing.T) {
 	o.good("tenant", "activate", o.tenant.String(), "--yes", "--reason", "it was none")
 	require.Len(t, o.needs(), 1)
 }
+
+// What the database did not give is not shown as none, and the rest is shown.
+func TestStatusWithoutAPart(t *testing.T) {
+	o := setup(t)
+	o.env["AJO_REDIS_URL"] = ""
+	o.compared(time.Now(), "0.00")
+	o.Exec(`ALTER TABLE event_keys RENAME TO away`)
+	require.Equal(t, []string{
+		`health what was not read: misdirected payments ERROR: relation "event_keys" does not exist (SQLSTATE 42P01) -`,
+		"payments misdirected not known ajo events list --category misdirected",
+	}, o.needs())
+}

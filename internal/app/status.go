@@ -51,6 +51,9 @@ func (s *Status) add(part, what string, needs bool, look, state string, args ...
 // aged adds a number of things that wait, which need somebody from an age on. A limit of zero is no
 // limit: any of them needs somebody.
 func (s *Status) aged(part, what string, n int64, oldest, limit time.Duration, look string) {
+	if s.unread(part, what, n, look) {
+		return
+	}
 	if n == 0 {
 		s.add(part, what, false, "", "none")
 		return
@@ -59,11 +62,23 @@ func (s *Status) aged(part, what string, n int64, oldest, limit time.Duration, l
 }
 
 func (s *Status) counted(part, what string, n int64, needs bool, look string) {
+	if s.unread(part, what, n, look) {
+		return
+	}
 	if n == 0 {
 		s.add(part, what, false, "", "none")
 		return
 	}
 	s.add(part, what, needs, look, "%d", n)
+}
+
+// unread adds a number that the database did not give ([invariant.NotRead]), and reports whether it
+// is one.
+func (s *Status) unread(part, what string, n int64, look string) bool {
+	if n == invariant.NotRead {
+		s.add(part, what, true, look, "not known")
+	}
+	return n == invariant.NotRead
 }
 
 // Status looks at everything that an operator would ask about first. It writes nothing, and its
@@ -84,6 +99,9 @@ func (t *Tools) Status(ctx context.Context) (Status, error) {
 	s.add("health", "Postgres", false, "", "answers in %s", took.Round(time.Millisecond))
 	t.redisStatus(ctx, &s)
 	s.counted("health", "checks of the books that fail", int64(len(state.Findings)), true, "ajo ledger verify")
+	for _, m := range state.Missed {
+		s.add("health", "what was not read: "+m.Part, true, "", "%s", m.Err)
+	}
 	for _, w := range []struct {
 		what   string
 		oldest *time.Time
@@ -180,7 +198,12 @@ func (t *Tools) endpointsStatus(ctx context.Context, s *Status, now time.Time, d
 	if more := len(failing) - 5; more > 0 {
 		s.add("webhooks", "other endpoints that fail", false, "ajo deliveries list --status pending", "%d", more)
 	}
-	s.counted("webhooks", "dead letters", dead, false, "ajo deliveries list --status dead_letter")
+	const letters, look = "dead letters", "ajo deliveries list --status dead_letter"
+	if dead > invariant.DeadLettersMost {
+		s.add("webhooks", letters, false, look, "more than %d", invariant.DeadLettersMost)
+		return nil
+	}
+	s.counted("webhooks", letters, dead, false, look)
 	return nil
 }
 

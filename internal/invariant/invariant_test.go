@@ -484,17 +484,31 @@ func TestLightSeesWhatIsOpen(t *testing.T) {
 	require.Equal(t, int64(1), w.light().NegativeBalances)
 }
 
+// What a check has seen is published; that it has completed, only if it has missed nothing.
 func TestStateIsPublished(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	invariant.State{Accounts: 7, ProcessingOldest: 90 * time.Second, Findings: make([]ledger.Finding, 3)}.Publish(now)
-	families, err := metrics.Gatherer().Gather()
-	require.NoError(t, err)
-	got := map[string]int{}
-	for _, f := range families {
-		got[f.GetName()] = int(f.GetMetric()[0].GetGauge().GetValue())
+	published := func() map[string]int {
+		families, err := metrics.Gatherer().Gather()
+		require.NoError(t, err)
+		got := map[string]int{}
+		for _, f := range families {
+			got[f.GetName()] = int(f.GetMetric()[0].GetGauge().GetValue())
+		}
+		return got
 	}
+	s := invariant.State{Accounts: 7, ProcessingOldest: 90 * time.Second, Findings: make([]ledger.Finding, 3)}
+	s.Publish(now)
+	got := published()
 	require.Equal(t, 7, got["ajo_invariant_accounts"])
 	require.Equal(t, 90, got["ajo_invariant_processing_oldest_seconds"])
 	require.Equal(t, 3, got["ajo_invariant_violations"])
+	require.Equal(t, 1_800_000_000, got["ajo_invariant_last_run_timestamp_seconds"])
+
+	s.Accounts, s.PendingCount, s.StoppedCount = 8, invariant.NotRead, invariant.NotRead
+	s.Missed = []invariant.Missed{{Part: "payouts to be submitted"}}
+	s.Publish(now.Add(time.Minute))
+	got = published()
+	require.Equal(t, 8, got["ajo_invariant_accounts"])
+	require.Equal(t, -1, got["ajo_invariant_pending_transfers"])
 	require.Equal(t, 1_800_000_000, got["ajo_invariant_last_run_timestamp_seconds"])
 }

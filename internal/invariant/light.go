@@ -3,9 +3,12 @@ package invariant
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"ajo/internal/freeze"
 	"ajo/internal/pg"
@@ -17,10 +20,22 @@ const (
 	recentFor = 5 * time.Minute
 	// recentRows bounds what it reads of each kind, the newest first.
 	recentRows = 10_000
+	// partTimeout bounds each of its statements.
+	partTimeout = 10 * time.Second
+	// DeadLettersMost is up to how many dead letters are counted: they become more for ever.
+	DeadLettersMost = 100_000
+	// NotRead is the count of what could never be read.
+	NotRead = -1
 )
 
+// Missed is a part of the light check that failed, by the name that the runbook has.
+type Missed struct {
+	Part string
+	Err  error
+}
+
 // State is what the light check saw: what is open, how old the oldest of it is, and what does not
-// hold.
+// hold. The figures of a part that it missed are those of the last time, or [NotRead].
 type State struct {
 	Accounts          int64
 	NegativeBalances  int64
@@ -48,8 +63,9 @@ type State struct {
 	ProcessingOldest  time.Duration
 	// transfers whose record at the bank says what the books do not, and that nobody has dealt with
 	DifferingCount int64
-	DeadLetters    int64
+	DeadLetters    int64 // above [DeadLettersMost]: more than that
 	Findings       []ledger.Finding
+	Missed         []Missed
 }
 
 // recent are the checks of what was posted since $1, a UUIDv7 of that time, and of at most $2 rows.
@@ -98,80 +114,129 @@ var recent = []struct{ name, sql string }{
 		FROM e LEFT JOIN ledger_entries c ON c.transaction_group_id = e.id AND c.direction = 'credit' WHERE e.status = 'processed' AND c.id IS NULL`},
 }
 
-// sumsShare and sumsTimeout say how much of the time the sums of all balances may be read, a
-// hundredth, and how long one reading may take.
-const (
-	sumsShare   = 100
-	sumsTimeout = time.Minute
-)
-
 // Checker repeats the light check. It is not safe for concurrent use.
 type Checker struct {
-	sums  sums
-	known bool
-	again time.Time // when the sums are read again
+	state State
+	known map[string]bool // the parts that were read
+	again time.Time       // when the sums are read again
 }
 
-// sums are of all balances. To read them costs as much as there are accounts.
-type sums struct{ accounts, negative, odd, provisional int64 }
+// balances is the part with the sums of all balances.
+const balances = "balances"
 
 // Light is [Checker.Light], once.
 func Light(ctx context.Context, pool *pg.Pool, now time.Time) (State, error) {
 	return new(Checker).Light(ctx, pool, now)
 }
 
-// Light reads what is open, and what was posted in the last five minutes, as of one moment. Its
+// Light reads what was posted in the last five minutes, and what is open, as of one moment. Its
 // cost goes with the number of open rows, and with at most 10,000 recent rows of a kind; not with
-// the history. The sums of the balances may be older, the more accounts there are.
+// the history. The sums of the balances may be older, the more accounts there are. Each part is a
+// statement of its own: one that fails keeps its figures and is named, and the others are read. An
+// error says that nothing was.
 func (c *Checker) Light(ctx context.Context, pool *pg.Pool, now time.Time) (State, error) {
-	if err := c.readSums(ctx, pool); err != nil {
-		return State{}, fmt.Errorf("the sums of the balances: %w", err)
+	if c.known == nil {
+		c.known = map[string]bool{}
 	}
-	s := State{Accounts: c.sums.accounts, NegativeBalances: c.sums.negative, OddBalances: c.sums.odd, ProvisionalNaira: c.sums.provisional}
-	if s.OddBalances > 0 {
-		s.Findings = append(s.Findings, ledger.Finding{Check: ledger.CheckTotals, Subject: "balances", Detail: fmt.Sprintf("%d have sums that cannot be", s.OddBalances)})
-	}
+	s := &c.state
+	s.Missed = nil
+	c.readSums(ctx, pool)
+	missed, found, ran := s.Missed, s.Findings, false
 	err := pg.Snapshot(ctx, pool, func(tx pg.Tx) error {
-		if err := s.read(ctx, tx, now); err != nil {
+		s.Findings, s.Missed = nil, slices.Clone(missed)
+		if s.OddBalances > 0 {
+			s.Findings = append(s.Findings, ledger.Finding{Check: ledger.CheckTotals, Subject: "balances", Detail: fmt.Sprintf("%d have sums that cannot be", s.OddBalances)})
+		}
+		if err := pg.SetTimeout(ctx, tx, partTimeout); err != nil {
 			return err
 		}
 		since := idAt(now.Add(-recentFor))
-		for _, c := range recent {
-			found, err := ledger.Query(ctx, tx, c.name, c.sql, since, recentRows)
-			if err != nil {
+		for _, r := range recent {
+			if !c.read(ctx, tx, part{name: r.name}, func(q pg.Querier) error {
+				wrong, err := ledger.Query(ctx, q, r.name, r.sql, since, recentRows)
+				s.Findings = append(s.Findings, wrong...)
 				return err
+			}) {
+				s.Findings = append(s.Findings, slices.DeleteFunc(slices.Clone(found), func(f ledger.Finding) bool { return f.Check != r.name })...)
 			}
-			s.Findings = append(s.Findings, found...)
 		}
+		for _, p := range open {
+			c.read(ctx, tx, p, func(q pg.Querier) error {
+				var args []any
+				if strings.Contains(p.sql, "$1") {
+					args = append(args, now)
+				}
+				return q.QueryRow(ctx, p.sql, args...).Scan(p.into(s)...)
+			})
+		}
+		ran = true
 		return nil
 	})
-	return s, err
+	if !ran {
+		return State{}, err
+	}
+	return *s, nil // what was read stands, also if the connection has not outlived the last part
+}
+
+// read runs the statement of a part, and reports whether it succeeded. Its failure leaves the
+// transaction to the others.
+func (c *Checker) read(ctx context.Context, tx pg.Tx, p part, do func(pg.Querier) error) bool {
+	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return do(tx) })
+	c.note(p, err)
+	return err == nil
+}
+
+// note notes whether a part was read.
+func (c *Checker) note(p part, err error) {
+	if err == nil {
+		c.known[p.name] = true
+		return
+	}
+	c.state.Missed = append(c.state.Missed, Missed{p.name, err})
+	if p.into == nil || c.known[p.name] {
+		return
+	}
+	for _, figure := range p.into(&c.state) {
+		if n, ok := figure.(*int64); ok {
+			*n = NotRead
+		}
+	}
+}
+
+// The sums of the balances are read for at most a hundredth of the time, and one reading of them
+// takes at most a minute: it costs as much as there are accounts.
+const (
+	sumsShare   = 100
+	sumsTimeout = time.Minute
+)
+
+// sums is a part that [Checker.readSums] reads.
+var sums = part{
+	balances, `
+	SELECT count(*), count(*) FILTER (WHERE balance < 0),
+		count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))), trunc(coalesce(sum(provisional_credits), 0))::bigint
+	FROM ledger_balances WHERE tenant_id <> account_id`,
+	func(s *State) []any {
+		return []any{&s.Accounts, &s.NegativeBalances, &s.OddBalances, &s.ProvisionalNaira}
+	},
 }
 
 // readSums reads the sums of the balances, if it is time. Of a failure after the first time it says
 // so once: until it is time again, the last ones count.
-func (c *Checker) readSums(ctx context.Context, pool *pg.Pool) error {
+func (c *Checker) readSums(ctx context.Context, pool *pg.Pool) {
 	begun := time.Now()
 	if begun.Before(c.again) {
-		return nil
+		return
 	}
-	var n sums
-	err := pg.Snapshot(ctx, pool, func(tx pg.Tx) error {
+	c.note(sums, pg.Snapshot(ctx, pool, func(tx pg.Tx) error {
 		if err := pg.SetTimeout(ctx, tx, sumsTimeout); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, `
-			SELECT count(*), count(*) FILTER (WHERE balance < 0),
-				count(*) FILTER (WHERE provisional_credits > total_credits OR (last_seq = 0 AND (total_credits, total_debits) <> (0, 0))), trunc(coalesce(sum(provisional_credits), 0))::bigint
-			FROM ledger_balances WHERE tenant_id <> account_id`).Scan(&n.accounts, &n.negative, &n.odd, &n.provisional)
-	})
-	if err == nil {
-		c.sums, c.known = n, true
-	}
-	if c.known {
+		return tx.QueryRow(ctx, sums.sql).Scan(sums.into(&c.state)...)
+	}))
+	if c.known[balances] {
 		c.again = time.Now().Add(sumsShare * time.Since(begun))
 	}
-	return err
 }
 
 // idAt is the least UUIDv7 of a time.
@@ -197,47 +262,89 @@ var paidBack = `(SELECT count(*) FROM (
 					AND EXISTS (SELECT FROM event_keys k JOIN inbound_events e ON e.id = ANY(ARRAY[k.event_id])
 						WHERE k.transaction = ANY(ARRAY[event_key(nullif(l.provider_txn_ref, ''))]) AND e.misdirected AND ` + suspenseGroup + ` = l.transaction_group_id)) b)`
 
-func (s *State) read(ctx context.Context, tx pg.Tx, now time.Time) error {
-	var provisional, goesBack, unposted, pending, stopped, processing, recall, frozen *time.Time
-	// Each part is one row. LEFT JOIN ... ON true has them joined as written: the planner would try
-	// all orders of ten parts that a comma joins, which took 30 to 80 ms of each call. The item of
-	// a payment that its policy refunds outlives the confirmation, and then is the refund's.
-	err := tx.QueryRow(ctx, `
-		SELECT c.n, c.oldest, c.back, c.back_oldest, r.n, u.n, u.oldest, m.n, p.n, p.oldest, p.stopped, p.stopped_oldest, q.n, q.oldest, x.n, d.n, k.n, k.oldest, k.watched, f.n, f.oldest, z.n FROM
-			(SELECT count(*) FILTER (WHERE s.status = 'provisional') AS n, min(e.processed_at) FILTER (WHERE s.status = 'provisional') AS oldest,
-					count(*) FILTER (WHERE s.status = 'confirmed') AS back, min(e.processed_at) FILTER (WHERE s.status = 'confirmed') AS back_oldest
-				FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id])
-				CROSS JOIN LATERAL (SELECT CASE e.policy WHEN 'refund' THEN (
-					SELECT l.status FROM ledger_entries l WHERE l.transaction_group_id = ANY(ARRAY[e.id]) AND l.direction = 'credit') ELSE 'provisional' END AS status OFFSET 0) s
-				WHERE w.kind = 'confirm' AND e.status = 'processed' AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status`+ledger.RecallStands+`)) c
-			LEFT JOIN (SELECT count(*) AS n FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND review_to_seq IS NULL AND direction = 'credit') r ON true
-			LEFT JOIN (SELECT count(*) AS n, min(e.received_at) AS oldest FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'ingest') u ON true
-			LEFT JOIN (SELECT count(*) - `+paidBack+` AS n FROM inbound_events e WHERE e.misdirected) m ON true
-			LEFT JOIN (SELECT count(*) FILTER (WHERE NOT stopped) AS n, min(since) FILTER (WHERE NOT stopped) AS oldest,
-				count(*) FILTER (WHERE stopped) AS stopped, min(since) FILTER (WHERE stopped) AS stopped_oldest
-				FROM (SELECT coalesce(approved_at, created_at) AS since, `+freeze.Stops("t.account_id", "t.tenant_id", "$1")+` AS stopped
-					FROM transfers t WHERE waiting AND (approvals_needed = 0 OR approved_at IS NOT NULL) OFFSET 0) s) p ON true
-			LEFT JOIN (SELECT count(*) AS n, min(t.submitted_at) AS oldest FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status = 'processing') q ON true
-			LEFT JOIN (SELECT count(*) AS n FROM transfers WHERE differs_since IS NOT NULL) x ON true
-			LEFT JOIN (SELECT count(*) AS n FROM deliveries WHERE dead) d ON true
-			LEFT JOIN (SELECT count(*) FILTER (WHERE status = 'open') AS n, min(opened_at) FILTER (WHERE status = 'open') AS oldest,
-				count(*) FILTER (WHERE status = 'watched') AS watched FROM recalls WHERE status`+ledger.RecallStands+`) k ON true
-			LEFT JOIN (SELECT count(*) AS n, min(created_at) AS oldest FROM freezes WHERE lifted_at IS NULL AND coalesce(until, 'infinity') > $1) f ON true
-			LEFT JOIN (SELECT count(*) AS n FROM reconcile_items i WHERE i.exception ->> 'kind' = 'unposted' AND i.dismissed_at IS NULL
-				AND NOT EXISTS (SELECT FROM inbound_events e WHERE e.id = ANY(ARRAY[(i.exception ->> 'eventId')::uuid]) AND e.category <> 'processing_error')) z ON true`, now).
-		Scan(&s.ProvisionalCount, &provisional, &s.GoesBackCount, &goesBack, &s.ReviewCount, &s.UnpostedCount, &unposted,
-			&s.MisdirectedCount, &s.PendingCount, &pending, &s.StoppedCount, &stopped, &s.ProcessingCount, &processing, &s.DifferingCount, &s.DeadLetters, &s.RecallCount, &recall, &s.WatchedCount,
-			&s.FreezeCount, &frozen, &s.RefusedCount)
-	if err != nil {
-		return fmt.Errorf("what is open: %w", err)
-	}
-	age := func(t *time.Time) time.Duration {
-		if t == nil {
-			return 0
-		}
-		return max(0, now.Sub(*t))
-	}
-	s.ProvisionalOldest, s.UnpostedOldest, s.PendingOldest, s.ProcessingOldest = age(provisional), age(unposted), age(pending), age(processing)
-	s.StoppedOldest, s.GoesBackOldest, s.RecallOldest, s.FreezeOldest = age(stopped), age(goesBack), age(recall), age(frozen)
-	return nil
+// part is what one statement of the light check reads about open rows.
+type part struct {
+	name string
+	sql  string               // $1, if there is one: the time now
+	into func(s *State) []any // its columns: counts, and how long the oldest has waited
+}
+
+// age is, as SQL, how long ago a time was; 0 of NULL.
+func age(since string) string { return `greatest($1::timestamptz - ` + since + `, '0')` }
+
+// open are the parts about open rows. Dead letters become more for ever, so they are counted up to
+// a bound. So do misdirected payments, but those that were paid back are taken off their whole
+// number.
+var open = []part{
+	// The item of a payment that its policy refunds outlives the confirmation, and then is the
+	// refund's.
+	{
+		"unconfirmed payments", `
+		SELECT count(*) FILTER (WHERE s.status = 'provisional'), ` + age(`min(e.processed_at) FILTER (WHERE s.status = 'provisional')`) + `,
+			count(*) FILTER (WHERE s.status = 'confirmed'), ` + age(`min(e.processed_at) FILTER (WHERE s.status = 'confirmed')`) + `
+		FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id])
+		CROSS JOIN LATERAL (SELECT CASE e.policy WHEN 'refund' THEN (
+			SELECT l.status FROM ledger_entries l WHERE l.transaction_group_id = ANY(ARRAY[e.id]) AND l.direction = 'credit') ELSE 'provisional' END AS status OFFSET 0) s
+		WHERE w.kind = 'confirm' AND e.status = 'processed' AND NOT EXISTS (SELECT FROM recalls r WHERE r.event_id = e.id AND r.status` + ledger.RecallStands + `)`,
+		func(s *State) []any {
+			return []any{&s.ProvisionalCount, &s.ProvisionalOldest, &s.GoesBackCount, &s.GoesBackOldest}
+		},
+	},
+	{
+		"reviews", `
+		SELECT count(*) FROM ledger_entries WHERE status = 'needs_review' AND review_from_seq IS NOT NULL AND review_to_seq IS NULL AND direction = 'credit'`,
+		func(s *State) []any { return []any{&s.ReviewCount} },
+	},
+	{
+		"unposted events", `
+		SELECT count(*), ` + age(`min(e.received_at)`) + ` FROM work w JOIN inbound_events e ON e.id = ANY(ARRAY[w.id]) WHERE w.kind = 'ingest'`,
+		func(s *State) []any { return []any{&s.UnpostedCount, &s.UnpostedOldest} },
+	},
+	{
+		"misdirected payments", `
+		SELECT count(*) - ` + paidBack + ` FROM inbound_events e WHERE e.misdirected`,
+		func(s *State) []any { return []any{&s.MisdirectedCount} },
+	},
+	{
+		"payouts to be submitted", `
+		SELECT count(*) FILTER (WHERE NOT stopped), ` + age(`min(since) FILTER (WHERE NOT stopped)`) + `,
+			count(*) FILTER (WHERE stopped), ` + age(`min(since) FILTER (WHERE stopped)`) + `
+		FROM (SELECT coalesce(approved_at, created_at) AS since, ` + freeze.Stops("t.account_id", "t.tenant_id", "$1") + ` AS stopped
+			FROM transfers t WHERE waiting AND (approvals_needed = 0 OR approved_at IS NOT NULL) OFFSET 0) s`,
+		func(s *State) []any {
+			return []any{&s.PendingCount, &s.PendingOldest, &s.StoppedCount, &s.StoppedOldest}
+		},
+	},
+	{
+		"payouts without an outcome", `
+		SELECT count(*), ` + age(`min(t.submitted_at)`) + ` FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND t.status = 'processing'`,
+		func(s *State) []any { return []any{&s.ProcessingCount, &s.ProcessingOldest} },
+	},
+	{
+		"payouts that the bank contradicts", `
+		SELECT count(*) FROM transfers WHERE differs_since IS NOT NULL`,
+		func(s *State) []any { return []any{&s.DifferingCount} },
+	},
+	{
+		"dead letters", fmt.Sprintf(`
+		SELECT count(*) FROM (SELECT FROM deliveries WHERE dead LIMIT %d) d`, DeadLettersMost+1),
+		func(s *State) []any { return []any{&s.DeadLetters} },
+	},
+	{
+		"recalls", `
+		SELECT count(*) FILTER (WHERE status = 'open'), ` + age(`min(opened_at) FILTER (WHERE status = 'open')`) + `, count(*) FILTER (WHERE status = 'watched')
+		FROM recalls WHERE status` + ledger.RecallStands,
+		func(s *State) []any { return []any{&s.RecallCount, &s.RecallOldest, &s.WatchedCount} },
+	},
+	{
+		"freezes", `
+		SELECT count(*), ` + age(`min(created_at)`) + ` FROM freezes WHERE lifted_at IS NULL AND coalesce(until, 'infinity') > $1`,
+		func(s *State) []any { return []any{&s.FreezeCount, &s.FreezeOldest} },
+	},
+	{
+		"payments that cannot be posted", `
+		SELECT count(*) FROM reconcile_items i WHERE i.exception ->> 'kind' = 'unposted' AND i.dismissed_at IS NULL
+			AND NOT EXISTS (SELECT FROM inbound_events e WHERE e.id = ANY(ARRAY[(i.exception ->> 'eventId')::uuid]) AND e.category <> 'processing_error')`,
+		func(s *State) []any { return []any{&s.RefusedCount} },
+	},
 }

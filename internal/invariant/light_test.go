@@ -14,6 +14,7 @@ import (
 	"ajo/internal/invariant"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
+	"ajo/ledger"
 )
 
 // An account that was paid for years has many payments that were under review once. Those that are
@@ -100,6 +101,71 @@ func TestLightOfManyMisdirectedPayments(t *testing.T) {
 	require.Len(t, statements, 1)
 	_, plan := w.MostRows(statements[0])
 	require.NotRegexp(t, `loops=[1-9]\d{2}`, plan)
+}
+
+// Dead letters become more for ever, so they are counted up to a bound.
+func TestLightOfManyDeadLetters(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const dead = 500
+	w.ExecUnguarded(`
+		INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at)
+		SELECT gen_random_uuid(), $1, $2, gen_random_uuid(), 'payment.received', 'https://example.com', '{}', 'dead_letter', now() FROM generate_series(1, $3::int)`, w.tenant, w.account, dead)
+	w.Exec(`ANALYZE deliveries`)
+	pool, asked := w.Recorded()
+	state, err := invariant.Light(w.ctx, pool, w.Clock.Now())
+	require.NoError(t, err)
+	require.Equal(t, int64(dead), state.DeadLetters)
+	statements := slices.DeleteFunc(asked(), func(s testenv.Statement) bool { return !strings.Contains(s.SQL, "WHERE dead") })
+	require.Len(t, statements, 1)
+	s := statements[0]
+	s.SQL = strings.Replace(s.SQL, "LIMIT 100001", "LIMIT 11", 1) // as if there were more than that
+	most, plan := w.MostRows(s)
+	require.Less(t, most, 100, plan)
+}
+
+// A part that fails keeps its figure and is named; the others are read.
+func TestLightGoesOnWithoutAPart(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	var c invariant.Checker
+	light := func() invariant.State {
+		s, err := c.Light(w.ctx, w.Pool, w.Clock.Now())
+		require.NoError(t, err)
+		return s
+	}
+	missed := func(s invariant.State) (parts []string) {
+		for _, m := range s.Missed {
+			require.ErrorContains(t, m.Err, "does not exist")
+			parts = append(parts, m.Part)
+		}
+		return parts
+	}
+	whole := light()
+	require.Equal(t, []int64{1, 1, 0}, []int64{whole.MisdirectedCount, whole.ProvisionalCount, int64(len(whole.Missed))})
+	w.ExecUnguarded(`UPDATE ledger_entries SET running_balance = running_balance + 1 WHERE account_id = $1`, w.account)
+	wrong := light().Findings
+	require.NotEmpty(t, wrong)
+	w.Exec(`ALTER TABLE event_keys RENAME TO away`)
+	w.Exec(`DELETE FROM work WHERE kind = 'confirm'`)
+	s := light()
+	require.Equal(t, []string{"misdirected payments"}, missed(s))
+	require.Equal(t, []int64{1, 0}, []int64{s.MisdirectedCount, s.ProvisionalCount})
+	require.Equal(t, wrong, s.Findings)
+	once := w.light()
+	require.Equal(t, []int64{invariant.NotRead, 0, 2}, []int64{once.MisdirectedCount, once.ProvisionalCount, once.Accounts})
+	require.Equal(t, wrong, once.Findings)
+
+	w.Exec(`ALTER TABLE away RENAME TO event_keys`)
+	w.Exec(`ALTER TABLE ledger_balances RENAME TO away`)
+	s = light()
+	require.Subset(t, missed(s), []string{ledger.CheckChain})
+	require.Equal(t, []int64{1, 2}, []int64{s.MisdirectedCount, s.Accounts})
+	once = w.light()
+	require.Equal(t, "balances", missed(once)[0])
+	require.Equal(t, []int64{1, invariant.NotRead, invariant.NotRead}, []int64{once.MisdirectedCount, once.Accounts, once.NegativeBalances})
+	w.Exec(`ALTER TABLE away RENAME TO ledger_balances`)
+	require.Empty(t, missed(light()))
 }
 
 // A payout that a freeze or a suspension stops does not count as late: behind it, one of another

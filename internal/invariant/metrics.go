@@ -6,7 +6,7 @@ import (
 	"ajo/internal/metrics"
 )
 
-// Publish shows the state as gauges.
+// Publish shows the state as gauges; as that of a completed check only if nothing was missed.
 func (s State) Publish(now time.Time) {
 	metrics.Violations.Set(len(s.Findings))
 	metrics.Accounts.Set(s.Accounts)
@@ -21,11 +21,13 @@ func (s State) Publish(now time.Time) {
 	metrics.UnpostedEvents.Set(s.UnpostedCount)
 	metrics.UnpostedOldest.Set(s.UnpostedOldest)
 	metrics.MisdirectedEvents.Set(s.MisdirectedCount)
-	metrics.PendingTransfers.Set(s.PendingCount + s.StoppedCount)
+	metrics.PendingTransfers.Set(max(s.PendingCount+s.StoppedCount, NotRead))
 	metrics.PendingOldest.Set(s.PendingOldest)
 	metrics.ProcessingTransfers.Set(s.ProcessingCount)
 	metrics.ProcessingOldest.Set(s.ProcessingOldest)
 	metrics.DifferingTransfers.Set(s.DifferingCount)
 	metrics.DeadLetters.Set(s.DeadLetters)
-	metrics.BooksChecked.Set(now)
+	if len(s.Missed) == 0 {
+		metrics.BooksChecked.Set(now)
+	}
 }

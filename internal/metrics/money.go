@@ -6,7 +6,7 @@ import "time"
 // each worker, once a minute.
 var (
 	Violations          = newGauge[int]("ajo_invariant_violations", "Rows that break an invariant, among the sums and what was posted in the last minutes. Above 0: run ajo ledger verify.")
-	BooksChecked        = newGauge[time.Time]("ajo_invariant_last_run_timestamp_seconds", "When the check last completed.")
+	BooksChecked        = newGauge[time.Time]("ajo_invariant_last_run_timestamp_seconds", "When the check last completed, with all of its parts.")
 	Accounts            = newGauge[int64]("ajo_invariant_accounts", "Accounts with a balance.")
 	NegativeBalances    = newGauge[int64]("ajo_invariant_negative_balances", "Accounts below zero, where money was paid out that the bank then took back.")
 	ProvisionalCredits  = newGauge[int64]("ajo_invariant_provisional_credits", "Credits that the bank has not confirmed yet.")
@@ -24,7 +24,7 @@ var (
 	ProcessingTransfers = newGauge[int64]("ajo_invariant_processing_transfers", "Transfers whose outcome is not known yet.")
 	ProcessingOldest    = newGauge[time.Duration]("ajo_invariant_processing_oldest_seconds", "Time since the submission of the oldest transfer whose outcome is not known.")
 	DifferingTransfers  = newGauge[int64]("ajo_invariant_differing_transfers", "Transfers whose record at the bank differs from the books, and that nobody has resolved.")
-	DeadLetters         = newGauge[int64]("ajo_invariant_dead_letters", "Deliveries that were given up.")
+	DeadLetters         = newGauge[int64]("ajo_invariant_dead_letters", "Deliveries that were given up, counted up to 100,000: above that there are more.")
 )
 
 // Events, payments, transfers.
