@@ -322,6 +322,27 @@ func TestArchivedDeliveries(t *testing.T) {
 	w.do("GET", "/auth/deliveries/"+partition.Floor(from).String(), "", m.withSession()...).refused(404, "delivery not found")
 }
 
+// A dead letter is not sent again to an endpoint that gets nothing, alone or with others.
+func TestReplayToAnEndpointThatGetsNothing(t *testing.T) {
+	w := setup(t)
+	m, _ := w.funded("5000.00")
+	endpoint := w.Endpoint(m.id, "https://example.com/hook", "{payment.received}")
+	id := partition.Floor(w.Clock.Now())
+	w.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, attempt_count, last_error, created_at, endpoint_id)
+		VALUES ($1, $2, $3, $1, 'payment.received', 'https://example.com/hook', '{}', 'dead_letter', 6, 'HTTP 500', $4, $5)`, id, m.id, w.accountID(m, "shop-1"), w.Clock.Now(), endpoint)
+	path, since := "/auth/deliveries/"+id.String()+"/replay", `{"since":"`+w.Clock.Now().Add(-time.Second).Format(time.RFC3339)+`"}`
+	for change, why := range map[string]string{
+		`paused_at = now(), removed_at = NULL, secret = '\x00'`: "the endpoint is paused",
+		`paused_at = NULL, removed_at = now(), secret = NULL`:   "its endpoint was removed",
+	} {
+		w.Exec(`UPDATE webhook_endpoints SET `+change+` WHERE id = $1`, endpoint)
+		w.do("POST", path, "", m.withSession()...).refused(409, why)
+		w.ask("POST", "/auth/deliveries/replay", since, 200, m.withSession()).has(t, fields{"count": json.Number("0"), "hasMore": false})
+	}
+	w.Exec(`UPDATE webhook_endpoints SET paused_at = NULL, removed_at = NULL, secret = '\x00' WHERE id = $1`, endpoint)
+	w.do("POST", path, "", m.withSession()...).ok(200, nil)
+}
+
 // All dead letters since a time are sent again with one call, by whom the role allows.
 func TestReplaySince(t *testing.T) {
 	spec.Shows(t, "event.out.dead-letters.informational")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,6 +43,39 @@ func (w *Workers) mailFailing(ctx context.Context) error {
 			w.Tenants.MailFailing(f)
 			mails++
 			of[f.TenantID]++
+		}
+	}
+	return nil
+}
+
+const (
+	// pausedLong is how long an endpoint has been paused when its tenant is mailed: what waits is
+	// given up a week later.
+	pausedLong = webhook.PausedMost - 7*24*time.Hour
+	// pausedMails is how many paused endpoints one purge looks at.
+	pausedMails = 1000
+)
+
+// mailPaused mails the tenants that have paused an endpoint for 23 days, once for each pause, as
+// [Workers.mailFailing] does.
+func (w *Workers) mailPaused(ctx context.Context) error {
+	if w.Tenants == nil {
+		return nil
+	}
+	now := w.Clock.Now()
+	paused, err := w.Webhooks.Paused(ctx, now.Add(-webhook.PausedMost), now.Add(-pausedLong), pausedMails)
+	if err != nil {
+		return err
+	}
+	mails := 0
+	for _, e := range paused {
+		if e.Email == "" || mails == failingMails {
+			continue
+		}
+		key := fmt.Sprintf("ajo:mailed:paused:%s:%d", e.ID, e.Since.UnixMicro())
+		if first, err := w.Redis.SetNX(ctx, key, 1, webhook.PausedMost-pausedLong+24*time.Hour).Result(); err == nil && first {
+			w.Tenants.MailPaused(e)
+			mails++
 		}
 	}
 	return nil

@@ -100,6 +100,53 @@ func TestMailFailing(t *testing.T) {
 	require.Len(t, sent(), 4, "a day later")
 }
 
+// A tenant is mailed once, by one of the workers, when a pause has lasted for 23 days; of a pause
+// that is past 30 there is nothing to be saved any more.
+func TestMailPaused(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := time.Now()
+	pause := func(path string, age time.Duration) {
+		b.Exec(`UPDATE webhook_endpoints SET paused_at = $2 WHERE id = $1`, b.Env.Endpoint(b.tenant, "https://shop.example/"+path+"?token=hidden", "{payment.received}"), now.Add(-age))
+	}
+	pause("young", pausedLong-time.Minute)
+	pause("old", webhook.PausedMost+time.Minute)
+	dir := t.TempDir()
+	sent := func(now time.Time) (texts []string) {
+		sender, err := mail.NewFolder(dir, "Ajo <ajo@ajo.example>")
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		for range 3 {
+			o := b.opts
+			o.Clock = clock.NewFake(now)
+			o.Tenants = tenant.New(tenant.Options{Pool: b.Pool, Clock: clock.System, Mail: sender, Log: slog.New(slog.DiscardHandler)})
+			all.Go(func() {
+				assert.NoError(t, (&Workers{Options: o}).mailPaused(b.ctx))
+				assert.NoError(t, o.Tenants.Close(context.Background()))
+			})
+		}
+		all.Wait()
+		files, err := filepath.Glob(filepath.Join(dir, "*.eml"))
+		require.NoError(t, err)
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			require.NoError(t, err)
+			texts = append(texts, string(text))
+		}
+		return texts
+	}
+	require.Empty(t, sent(now))
+	mails := sent(now.Add(2 * time.Minute))
+	require.Len(t, mails, 1)
+	for _, part := range []string{"To: <" + b.tenant.String() + "@tenant.example>", "https://shop.example/young?", now.Add(time.Minute - pausedLong + webhook.PausedMost).UTC().Format("2 January 2006 at 15:04")} {
+		require.Contains(t, mails[0], part)
+	}
+	require.NotContains(t, mails[0], "hidden")
+	for day := range 9 {
+		require.Len(t, sent(now.AddDate(0, 0, day)), 1)
+	}
+}
+
 // A tenant whose URLs have an order each is mailed about some of them in each purge, so that the
 // mailer drops none and other tenants are mailed too.
 func TestMailFailingOfMany(t *testing.T) {

@@ -26,8 +26,8 @@ const (
 	tidyTimeout = time.Minute
 )
 
-// tidy makes partitions ahead, mails tenants about failing endpoints, and removes old rows. It runs
-// concurrently with the sweep: either may last.
+// tidy makes partitions ahead, mails tenants about failing and paused endpoints, and removes old
+// rows. It runs concurrently with the sweep: either may last.
 func (w *Workers) tidy(ctx context.Context) {
 	if clock.Sleep(ctx, tidyFirst) != nil {
 		return
@@ -47,6 +47,7 @@ func (w *Workers) tidyOnce(ctx context.Context, short, long time.Duration) {
 	}{
 		{"partitions were not made; the next purge tries again", long, w.makePartitions},
 		{"failing endpoints were not looked for; the next purge tries again", short, w.mailFailing},
+		{"paused endpoints were not looked for; the next purge tries again", short, w.mailPaused},
 		{"old rows were not removed; the next purge tries again", long, func(ctx context.Context) error { return w.purge(ctx, purgeLimit) }},
 		{"the room of Postgres for locks was not looked at", short, w.lookAtLocks},
 	} {

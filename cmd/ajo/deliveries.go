@@ -157,17 +157,13 @@ func (t *tool) newReplayCmd() *cobra.Command {
 			example: `  ajo deliveries replay 0198c0de-0000-7000-8000-000000000001 --reason "the shop's endpoint is up again"`,
 		},
 		plan: planByID("the delivery", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
-			d, paused, err := tools.Webhooks.Replayable(ctx, id)
+			d, err := tools.Webhooks.Replayable(ctx, id)
 			if err != nil {
 				return plan{}, err
 			}
-			first := "at once"
-			if paused {
-				first = "when the pause of its endpoint has ended"
-			}
 			return plan{
-				will: fmt.Sprintf("Send the event of %s %s to %s again: it has failed %d times, last with %q. It gets a fresh set of attempts, the first %s.",
-					subject(d.EventType), d.TransactionGroupID, d.CallbackURL, d.AttemptCount, d.LastError, first),
+				will: fmt.Sprintf("Send the event of %s %s to %s again: it has failed %d times, last with %q. It gets a fresh set of attempts, the first at once.",
+					subject(d.EventType), d.TransactionGroupID, d.CallbackURL, d.AttemptCount, d.LastError),
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
 					if err := tools.Webhooks.Replay(ctx, id, by); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,24 @@ func TestStatusNamesEndpointsThatFail(t *testing.T) {
 	require.Regexp(t, `webhooks +endpoint of Test tenant +1 wait, attempts fail for 59m\d+s: HTTP 500 +ajo deliveries list --status pending --tenant `+o.tenant.String(), out)
 	failedFor(61)
 	require.Len(t, o.needs(), 1)
+}
+
+// The endpoints that are paused longest are named. They need nobody: what waits ends by itself.
+func TestStatusNamesPausedEndpoints(t *testing.T) {
+	o := setup(t)
+	o.env["AJO_REDIS_URL"] = ""
+	o.compared(time.Now(), "0.00")
+	for i, days := range []string{"3", "40", "1", "2", "4", "5"} {
+		o.Exec(`UPDATE webhook_endpoints SET paused_at = now() - $2::text::int * interval '1 day' WHERE id = $1`, o.Endpoint(o.tenant, "https://shop.example/"+string(rune('a'+i))+"?token=hidden", "{payment.received}"), days)
+	}
+	require.Empty(t, o.needs())
+	out := o.good("status")
+	var named []string
+	for _, m := range regexp.MustCompile(`paused endpoint of Test tenant +for (\d+)h0m\d+s: https://shop\.example/(\w)\S+ +ajo deliveries list --status pending --tenant `+o.tenant.String()).FindAllStringSubmatch(out, -1) {
+		named = append(named, m[1]+m[2])
+	}
+	require.Equal(t, []string{"960b", "120f", "96e", "72a", "48d"}, named, out)
+	require.NotContains(t, out, "hidden")
 }
 
 // Of when the wallet's sums are stands before what may be cut: why they could not be compared.

@@ -11,6 +11,7 @@ import (
 	"ajo/internal/invariant"
 	"ajo/internal/metrics"
 	"ajo/internal/page"
+	"ajo/internal/safehttp"
 	"ajo/workers"
 )
 
@@ -166,8 +167,12 @@ func (t *Tools) redisStatus(ctx context.Context, s *Status) {
 	s.add("health", "workers", true, "", "%d running, and none of them serves %s", n, strings.Join(unserved, ", "))
 }
 
-// shownReviews is how many customers are read to be counted.
-const shownReviews = 100
+// shownReviews is how many customers are read to be counted; shownPaused, how many of the endpoints
+// that are paused longest are named.
+const (
+	shownReviews = 100
+	shownPaused  = 5
+)
 
 func (t *Tools) customersStatus(ctx context.Context, s *Status) error {
 	list, info, err := t.Customers.Reviews(ctx, page.Request{Limit: shownReviews})
@@ -197,6 +202,14 @@ func (t *Tools) endpointsStatus(ctx context.Context, s *Status, now time.Time, d
 	}
 	if more := len(failing) - 5; more > 0 {
 		s.add("webhooks", "other endpoints that fail", false, "ajo deliveries list --status pending", "%d", more)
+	}
+	paused, err := t.Webhooks.Paused(ctx, time.Time{}, now, shownPaused)
+	if err != nil {
+		return err
+	}
+	for _, e := range paused {
+		s.add("webhooks", "paused endpoint of "+e.Tenant, false, "ajo deliveries list --status pending --tenant "+e.TenantID.String(),
+			"for %s: %s", max(0, now.Sub(e.Since)).Round(time.Second), safehttp.Shown(e.URL))
 	}
 	const letters, look = "dead letters", "ajo deliveries list --status dead_letter"
 	if dead > invariant.DeadLettersMost {

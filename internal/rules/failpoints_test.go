@@ -196,7 +196,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/tenant.Service).MailApprovers Collect",
 	},
 	"one commit, and nothing follows: the item of work is gone with it, or comes again": {
-		"(*ajo/internal/webhook.Service).endRemoved InTx",
+		"(*ajo/internal/webhook.Service).endUnsent InTx",
 	},
 	"one commit, and nothing follows: one who has heard no answer asks again, and the receiver knows the event": {
 		"(*ajo/internal/webhook.Service).Resend InTx",
@@ -258,6 +258,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/transfer.Service).AcknowledgeListed Exec", // a run that ends here reads that part again
 		"(*ajo/internal/customer.Service).releaseNext InTx",       // how far it has come is committed with what it releases
 		"ajo/internal/freeze.Resume InTx",                         // what stays behind looks again within five minutes
+		"ajo/internal/webhook.Resume InTx",                        // within a day
 		"ajo/internal/partition.MakeAhead InTx",
 		"(ajo/internal/partition.Table).makeAhead InTx",
 		"(ajo/internal/partition.Table).prepareEnd QueryRow",

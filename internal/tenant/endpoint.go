@@ -131,8 +131,8 @@ func (s *Service) AddEndpoint(ctx context.Context, id uuid.UUID, c EndpointChang
 
 // ChangeEndpoint sets what is named. What waits to be sent goes to the new URL; the types and the
 // accounts are those of events from now on. While an endpoint is paused its deliveries wait, and
-// those of new events too: they are sent once it goes on. If the URL changes the owner gets an
-// e-mail. [ErrEndpointNotFound].
+// those of new events too, for [webhook.PausedMost]: they are sent once it goes on. If the URL
+// changes the owner gets an e-mail. [ErrEndpointNotFound].
 func (s *Service) ChangeEndpoint(ctx context.Context, id, endpoint uuid.UUID, c EndpointChange, by audit.By) (Endpoint, error) {
 	if c.URL == nil && c.Events == nil && c.AccountRefs == nil && c.Paused == nil && c.Retries == nil {
 		return Endpoint{}, errEndpointEmpty
@@ -160,6 +160,9 @@ func (s *Service) ChangeEndpoint(ctx context.Context, id, endpoint uuid.UUID, c 
 		if err != nil {
 			return endpointRefusal(err)
 		}
+		if e.PausedAt == nil {
+			s.sendWaiting(tx, now, id, was)
+		}
 		change := audit.Change{Before: shownEndpoint(was), After: shownEndpoint(e)}
 		return audit.Write(ctx, tx, now, by.Entry("webhook.endpoint.change", "webhook_endpoint:"+endpoint.String(), change).Of(id))
 	})
@@ -176,8 +179,19 @@ func (s *Service) RemoveEndpoint(ctx context.Context, id, endpoint uuid.UUID, by
 		if err := removeEndpoints(ctx, tx, now, id, []uuid.UUID{endpoint}); err != nil {
 			return err
 		}
+		s.sendWaiting(tx, now, id, was)
 		return audit.Write(ctx, tx, now, by.Entry("webhook.endpoint.remove", "webhook_endpoint:"+endpoint.String(), shownEndpoint(was)).Of(id))
 	})
+}
+
+// sendWaiting has what waits for an endpoint that was paused sent after the commit, or ended if the
+// endpoint is gone. What is missed is due within a day.
+func (s *Service) sendWaiting(tx pg.Tx, now time.Time, tenant uuid.UUID, was Endpoint) {
+	if was.PausedAt != nil {
+		tx.AfterCommit(func(ctx context.Context) {
+			_ = webhook.Resume(ctx, s.Pool, now, tenant, was.ID, *was.PausedAt)
+		})
+	}
 }
 
 // removeEndpoints removes endpoints of a tenant, whose row is locked; nil: those that are paused.

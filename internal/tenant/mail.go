@@ -229,6 +229,23 @@ You get this e-mail at most once a day for each URL.
 `, safehttp.Shown(f.CallbackURL), f.Deliveries, f.Since.UTC().Format("2 January 2006 at 15:04"), f.LastError)}
 }
 
+// pausedEmail names the URL without its query, as failingEmail does.
+func pausedEmail(e webhook.PausedEndpoint) mail.Message {
+	const form = "2 January 2006 at 15:04"
+	return mail.Message{To: e.Email, Subject: "Your webhook endpoint is paused", Text: fmt.Sprintf(`Your webhook endpoint
+
+    %s
+
+has been paused since %s UTC. Its events wait, but not for more than 30 days: from %s UTC on, those that have
+waited so long become dead letters, which are not sent by themselves.
+
+End the pause in the dashboard, or with the API, and what waits is sent. After the pause, dead letters can be sent again too. If you
+do not need the endpoint any more, remove it.
+
+You get this e-mail once for each pause.
+`, safehttp.Shown(e.URL), e.Since.UTC().Format(form), e.Since.Add(webhook.PausedMost).UTC().Format(form))}
+}
+
 func policyEmail(to string, by audit.By) mail.Message {
 	return mail.Message{To: to, Subject: "The approval of your payouts was changed", Text: fmt.Sprintf(`The rules for which payouts need the approval of your members were changed.
 

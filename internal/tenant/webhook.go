@@ -106,3 +106,6 @@ func webhookSecretPlace(id uuid.UUID) secret.Place {
 
 // MailFailing mails the tenant that an endpoint of its has been failing.
 func (s *Service) MailFailing(f webhook.FailingEndpoint) { s.mails.send(failingEmail(f)) }
+
+// MailPaused mails the tenant that what waits for an endpoint which it has paused is given up soon.
+func (s *Service) MailPaused(e webhook.PausedEndpoint) { s.mails.send(pausedEmail(e)) }

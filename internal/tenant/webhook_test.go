@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,37 @@ import (
 	"ajo/internal/secret"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
+
+// What waits for a paused endpoint is due at once when the pause ends, or the endpoint is removed:
+// each would otherwise look for that once a day only. Another change leaves it as it is.
+func TestWhatWaitsForAPause(t *testing.T) {
+	b := setup(t)
+	ctx := context.Background()
+	id := b.Tenant()
+	account := b.Env.Account(id, "shop-1")
+	due := func(delivery uuid.UUID) time.Duration { return b.DueAt(work.Deliver, delivery).Sub(b.Env.Clock.Now()) }
+	change := func(endpoint uuid.UUID, c EndpointChange) error {
+		_, err := b.ChangeEndpoint(ctx, id, endpoint, c, bySession)
+		return err
+	}
+	for i, end := range []func(endpoint uuid.UUID) error{
+		func(e uuid.UUID) error { return change(e, EndpointChange{Paused: new(false)}) },
+		func(e uuid.UUID) error { return b.RemoveEndpoint(ctx, id, e, bySession) },
+	} {
+		e, _, err := b.AddEndpoint(ctx, id, EndpointChange{URL: new("https://shop.example/" + strconv.Itoa(i)), Paused: new(true)}, bySession)
+		require.NoError(t, err)
+		delivery := uuid.Must(uuid.NewV7())
+		b.Exec(`INSERT INTO deliveries (id, tenant_id, account_id, transaction_group_id, event_type, callback_url, body, status, created_at, endpoint_id)
+			VALUES ($1, $2, $3, $1, 'payment.received', $4, '{}', 'pending', $5, $6)`, delivery, id, account, e.URL, b.Env.Clock.Now(), e.ID)
+		b.Schedule(work.Deliver, delivery, b.Env.Clock.Now().Add(20*time.Hour))
+		require.NoError(t, change(e.ID, EndpointChange{Retries: new("day")}))
+		require.Equal(t, 20*time.Hour, due(delivery))
+		require.NoError(t, end(e.ID))
+		require.Zero(t, due(delivery))
+	}
+}
 
 func TestSetWebhookURL(t *testing.T) {
 	b := setup(t)

@@ -124,8 +124,8 @@ func TestHoldOnce(t *testing.T) {
 	read := together(b, b.claims, id, claimed)
 	b.Clock.Advance(work.Term + time.Second)
 	require.NotNil(t, b.take(claimed)[0])
-	in := func(c *dueDelivery, d time.Duration) work.Outcome {
-		return work.Outcome{Claim: c.Claim, Next: new(b.Clock.Now().Add(d))}
+	in := func(c *dueDelivery, d time.Duration) later {
+		return later{Outcome: work.Outcome{Claim: c.Claim, Next: new(b.Clock.Now().Add(d))}}
 	}
 	moved := together(b, b.postpones, in(read[0], time.Minute), in(read[0], 2*time.Minute), in(read[1], time.Minute))
 	require.Equal(t, []bool{true, false, false}, moved)

@@ -22,7 +22,7 @@ type dueDelivery struct {
 	tenant      uuid.UUID
 	endpoint    *uuid.UUID // nil: the account's or the tenant's URL
 	twin        *uuid.UUID // the endpoint that has this URL too; nil: none
-	pausedAt    *time.Time // the endpoint's
+	pausedAt    *time.Time // the endpoint is, since then
 	removed     bool       // the endpoint is
 	long        bool       // the endpoint's retries go on for a day
 	resent      bool       // it is a resend that somebody asked for
@@ -151,12 +151,6 @@ func readPending(row pgx.CollectableRow) (*dueDelivery, error) {
 		d.body, err = compact.FullDelivery(string(d.event), d.group, d.body)
 	}
 	return &d, err
-}
-
-// postpone puts off deliveries that found no slot, and reports for each whether it did: a delivery
-// that has been claimed, ended or put off meanwhile stays as it is.
-func (s *Service) postpone(ctx context.Context, tx pg.Tx, later []work.Outcome) ([]bool, error) {
-	return work.Finish(ctx, tx, work.Deliver, later)
 }
 
 // attemptResult is the result of one attempt.

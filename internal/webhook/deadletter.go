@@ -41,7 +41,8 @@ func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Requ
 
 // Replay gives a dead letter a fresh set of attempts, the first of them due at once; the count and
 // the numbers of the attempts continue. It and the record of who did it are one commit. For an
-// operator. [ErrNotFound], or [ErrNotDeadLetter] in any other state.
+// operator. [ErrNotFound], [ErrNotDeadLetter] in any other state, [errEndpointRemoved] or
+// [errEndpointPaused]: it would only wait there, and perhaps end at once, as it is old.
 func (s *Service) Replay(ctx context.Context, id uuid.UUID, by audit.By) error {
 	return s.replayOf(ctx, uuid.Nil, id, by)
 }
@@ -70,7 +71,7 @@ const madeBefore = time.Hour
 // much older than the delivery: a payment is assigned weeks after it came. By their ids ($2) it
 // leaves out the older ones, of which there may be millions.
 const deadSinceSQL = `
-				SELECT id FROM deliveries WHERE tenant_id = $1 AND dead AND id >= $2 AND (created_at >= $3 OR id >= $4) AND ` + endpointStands + ` ORDER BY id LIMIT $5 FOR UPDATE SKIP LOCKED`
+				SELECT id FROM deliveries WHERE tenant_id = $1 AND dead AND id >= $2 AND (created_at >= $3 OR id >= $4) AND ` + endpointTakes + ` ORDER BY id LIMIT $5 FOR UPDATE SKIP LOCKED`
 
 // deadSince are the arguments of deadSinceSQL.
 func deadSince(tenant uuid.UUID, since time.Time) []any {
@@ -85,31 +86,34 @@ func firstOf(at time.Time) uuid.UUID {
 	return partition.Floor(at)
 }
 
-// Replayable is a dead letter as a replay sends it: with its endpoint's URL of now. It reports
-// whether that endpoint is paused, so that the first attempt waits. For operators; the refusals of
-// [Service.Replay].
-func (s *Service) Replayable(ctx context.Context, id uuid.UUID) (d Delivery, paused bool, err error) {
+// Replayable is a dead letter as a replay sends it: with its endpoint's URL of now. For operators;
+// the refusals of [Service.Replay].
+func (s *Service) Replayable(ctx context.Context, id uuid.UUID) (d Delivery, err error) {
 	if d, err = s.Get(ctx, id); err != nil {
-		return d, false, err
+		return d, err
 	}
 	if d.Status != Dead {
-		return d, false, ErrNotDeadLetter
+		return d, ErrNotDeadLetter
 	}
 	if d.EndpointID == nil {
-		return d, false, nil
+		return d, nil
 	}
-	var removed bool
+	var paused, removed bool
 	err = s.pool.QueryRow(ctx, `SELECT url, paused_at IS NOT NULL, removed_at IS NOT NULL FROM webhook_endpoints WHERE id = $1`, *d.EndpointID).
 		Scan(&d.CallbackURL, &paused, &removed)
-	if err == nil && removed {
+	switch {
+	case err != nil:
+	case removed:
 		err = errEndpointRemoved
+	case paused:
+		err = errEndpointPaused
 	}
-	return d, paused, err
+	return d, err
 }
 
 // ReplaySince gives the tenant's dead letters of a time and later a fresh set of attempts, as
-// [Service.Replay] does: the oldest first, ten a second, at most a thousand. It returns how many,
-// and whether there are more.
+// [Service.Replay] does: the oldest first, ten a second, at most a thousand. It leaves out those
+// that Replay would refuse. It returns how many, and whether there are more.
 func (s *Service) ReplaySince(ctx context.Context, tenant uuid.UUID, since time.Time, by audit.By) (n int, more bool, err error) {
 	err = pg.InTx(ctx, s.pool, func(tx pg.Tx) error {
 		ids, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `
@@ -137,8 +141,10 @@ func (s *Service) ReplaySince(ctx context.Context, tenant uuid.UUID, since time.
 	return n, more, err
 }
 
-// endpointStands is, as SQL, the condition that the delivery's endpoint was not removed.
-const endpointStands = `(endpoint_id IS NULL OR EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = ANY(ARRAY[endpoint_id]) AND e.removed_at IS NULL))`
+// endpointTakes is, as SQL, the condition that the delivery's endpoint is neither removed nor
+// paused.
+const endpointTakes = `(endpoint_id IS NULL OR EXISTS (
+				SELECT FROM webhook_endpoints e WHERE e.id = ANY(ARRAY[endpoint_id]) AND e.removed_at IS NULL AND e.paused_at IS NULL))`
 
 // replayOf replays a delivery of the tenant, or of any (uuid.Nil).
 func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.By) error {
@@ -152,7 +158,7 @@ func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.B
 		}
 		err := tx.QueryRow(ctx, `
 			UPDATE deliveries SET status = $2, replayed_after = attempt_count
-			WHERE id = $1 AND status = ANY($3) AND ($4::uuid IS NULL OR tenant_id = $4) AND `+endpointStands+`
+			WHERE id = $1 AND status = ANY($3) AND ($4::uuid IS NULL OR tenant_id = $4) AND `+endpointTakes+`
 			RETURNING tenant_id, coalesce((SELECT e.url FROM webhook_endpoints e WHERE e.id = ANY(ARRAY[endpoint_id])), callback_url), attempt_count, last_error`,
 			id, string(Pending), Transitions.From(EventReplay), unlessNil(tenant)).
 			Scan(&detail.TenantID, &detail.CallbackURL, &detail.AttemptCount, &detail.LastError)
@@ -172,15 +178,19 @@ func (s *Service) replayOf(ctx context.Context, tenant, id uuid.UUID, by audit.B
 
 // whyNot returns why no dead letter with that id was found.
 func whyNot(ctx context.Context, q pg.Querier, tenant, id uuid.UUID) error {
-	var dead bool
-	err := q.QueryRow(ctx, `SELECT dead FROM deliveries WHERE id = $1 AND ($2::uuid IS NULL OR tenant_id = $2)`, id, unlessNil(tenant)).Scan(&dead)
+	var dead, removed bool
+	err := q.QueryRow(ctx, `
+		SELECT d.dead, e.removed_at IS NOT NULL FROM deliveries d LEFT JOIN webhook_endpoints e ON e.id = d.endpoint_id
+		WHERE d.id = $1 AND ($2::uuid IS NULL OR d.tenant_id = $2)`, id, unlessNil(tenant)).Scan(&dead, &removed)
 	switch {
 	case pg.IsNoRows(err):
 		return missing(ctx, q, tenant, id)
 	case err != nil:
 		return err
-	case dead:
+	case dead && removed:
 		return errEndpointRemoved
+	case dead:
+		return errEndpointPaused
 	}
 	return ErrNotDeadLetter
 }

@@ -27,24 +27,8 @@ import (
 // errEarly says that the caller came a moment before the time. It counts as no attempt.
 var errEarly = errors.New("webhook: not due yet")
 
-// Why a delivery to an endpoint makes no attempt. Neither counts as an attempt.
-var (
-	errPaused  = errors.New("webhook: the endpoint is paused")
-	errRemoved = errors.New("the endpoint was removed")
-)
-
-// How often a delivery checks whether its endpoint is still paused: it waits for as long as the
-// pause has lasted so far, within these bounds, plus up to a tenth. So after a pause, the waiting
-// deliveries go out within the time that it lasted, and not all at once.
-const (
-	pausedMin = time.Minute
-	pausedMax = time.Hour
-)
-
-func pausedFor(since time.Duration) time.Duration {
-	wait := min(max(since, pausedMin), pausedMax)
-	return wait + rand.N(wait/10+1)
-}
+// errRemoved is why a delivery to an endpoint that was removed makes no attempt.
+var errRemoved = errors.New("the endpoint was removed")
 
 // early is how much too soon a task may run, as asynq keeps times to the second. A task that comes
 // even sooner is a stray; another one is scheduled for the time at which the item is due.
@@ -72,9 +56,9 @@ func (s *Service) Claim(ctx context.Context, ids []uuid.UUID) []Claimed {
 // claimed by somebody else, due later), and when the claim was lost before it could record.
 // retry.At says when the row is due again: after a failed attempt, or without one ([ErrBusy],
 // [errHeld], [errPaused], [errEarly]: the caller should count no failure). retry.Exhausted says
-// that this was the last attempt, or [errRemoved], and the row is a dead letter. Any other error is
-// ours: the attempt was not recorded (or it was, and the answer of Postgres was lost), and once the
-// lease has ended, the row says what is due.
+// that this was the last attempt, or [errRemoved] or [errPausedLong], and the row is a dead letter.
+// Any other error is ours: the attempt was not recorded (or it was, and the answer of Postgres was
+// lost), and once the lease has ended, the row says what is due.
 func (s *Service) Attempt(ctx context.Context, c Claimed) error {
 	w := c.Value
 	if c.Err != nil || w == nil {
@@ -85,11 +69,10 @@ func (s *Service) Attempt(ctx context.Context, c Claimed) error {
 		return retry.At(w.DueAt, errEarly)
 	}
 	if w.removed {
-		return s.endRemoved(ctx, w)
+		return s.endUnsent(ctx, w, errRemoved)
 	}
 	if w.pausedAt != nil {
-		metrics.Deferred.Inc(putOffAs[errPaused])
-		return s.putOff(ctx, w, now.Add(pausedFor(now.Sub(*w.pausedAt))).Truncate(time.Microsecond), errPaused)
+		return s.waitForPause(ctx, w, now)
 	}
 	secrets, err := w.signers(s.box, now)
 	if err != nil {
@@ -135,28 +118,32 @@ func (s *Service) Attempt(ctx context.Context, c Claimed) error {
 // as an attempt. The item says when it is due again, so that the sweep does not enqueue everything
 // that waits for a dead endpoint.
 func (s *Service) putOff(ctx context.Context, w *dueDelivery, to time.Time, why error) error {
-	moved, err := s.postpones.Do(ctx, work.Outcome{Claim: w.Claim, Next: &to})
+	l := later{Outcome: work.Outcome{Claim: w.Claim, Next: &to}}
+	if why == errPaused {
+		l.paused = w.endpoint
+	}
+	moved, err := s.postpones.Do(ctx, l)
 	if err != nil || !moved {
 		return err
 	}
 	return retry.At(to, why)
 }
 
-// endRemoved ends a delivery whose endpoint was removed, as a dead letter that says so.
-func (s *Service) endRemoved(ctx context.Context, w *dueDelivery) error {
+// endUnsent ends a delivery whose endpoint gets it no more, as a dead letter that says why.
+func (s *Service) endUnsent(ctx context.Context, w *dueDelivery, why error) error {
 	var held []bool
 	err := pg.InTx(ctx, s.pool, func(tx pg.Tx) (err error) {
 		if held, err = work.Finish(ctx, tx, work.Deliver, []work.Outcome{{Claim: w.Claim}}); err != nil || !held[0] {
 			return err
 		}
 		_, err = tx.Exec(ctx, `UPDATE deliveries SET status = $2, last_error = $3 WHERE id = $1 AND status = ANY($4)`,
-			w.ID, string(Dead), errRemoved.Error(), Transitions.From(EventExhaust))
+			w.ID, string(Dead), why.Error(), Transitions.From(EventExhaust))
 		return err
 	})
 	if err != nil || !held[0] {
 		return err
 	}
-	return retry.Exhausted(errRemoved)
+	return retry.Exhausted(why)
 }
 
 // try calls the receiver in an acquired slot, which it releases.

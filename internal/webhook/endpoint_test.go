@@ -179,33 +179,6 @@ func TestBadEndpointDelaysNoOther(t *testing.T) {
 	require.NoError(t, <-stuck)
 }
 
-// While an endpoint is paused its deliveries wait and count no attempt; then they are sent.
-func TestPausedEndpoint(t *testing.T) {
-	b := setup(t)
-	r := receive(t, answer(200))
-	e, _ := b.endpoint(r.URL, "{payment.received}")
-	b.Exec(`UPDATE webhook_endpoints SET paused_at = $2 WHERE id = $1`, e, b.Clock.Now())
-	p := b.fanned("")
-	id := b.queue(p)[0]
-	for _, since := range []time.Duration{0, 10 * time.Minute, 20 * time.Hour} {
-		b.Clock.Advance(since)
-		err := b.Deliver(b.ctx, id)
-		require.ErrorIs(t, err, errPaused)
-		next, ok := retry.When(err)
-		require.True(t, ok)
-		require.True(t, next.Equal(*b.get(id).NextAttemptAt))
-		wait := map[time.Duration]time.Duration{0: time.Minute, 10 * time.Minute: 10 * time.Minute, 20 * time.Hour: time.Hour}[since]
-		require.WithinRange(t, next, b.Clock.Now().Add(wait), b.Clock.Now().Add(wait+wait/10))
-	}
-	require.Empty(t, r.seen())
-	require.Equal(t, 0, b.get(id).AttemptCount)
-	b.Exec(`UPDATE webhook_endpoints SET paused_at = NULL WHERE id = $1`, e)
-	b.Clock.Advance(2 * time.Hour)
-	require.NoError(t, b.Deliver(b.ctx, id))
-	require.Len(t, r.seen(), 1)
-	require.Equal(t, 1, b.get(id).AttemptCount)
-}
-
 // What waits for an endpoint that is removed becomes a dead letter, without a call, and cannot be
 // sent again.
 func TestRemovedEndpoint(t *testing.T) {

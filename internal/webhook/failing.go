@@ -12,7 +12,7 @@ import (
 
 // Failing endpoints are looked for among waiting deliveries.
 const (
-	failingScan = 1_000_000 // items of work that are read, for whose they are
+	failingScan = 1_000_000 // items of work that are read, for whose they are, and as many overdue ones
 	failingRows = 10_000    // deliveries that are looked up, of each tenant as many as of the others
 	failingURLs = 1000      // that are returned
 )
@@ -35,17 +35,35 @@ type FailingEndpoint struct {
 // 10,000 waiting deliveries, for which the tenants take turns too. For operators, and for the mail
 // to the tenant.
 //
-// No index has the work of one tenant: it would be written with each payment. So the table is read
-// once, without a sort: a million items take half a second, and of them each tenant's share
-// is looked up. The LIMIT keeps the planner from reading all deliveries instead.
+// No index has the work of one tenant: it would be written with each payment. So the items that are
+// due nearest to now are read, in the order of the index of due times. What has failed is due in
+// minutes, and most of what waits for a paused endpoint in many hours. Of these items each tenant's
+// share is looked up. The LIMIT keeps the planner from reading all deliveries instead.
 func (s *Service) Failing(ctx context.Context) ([]FailingEndpoint, error) {
-	return pg.Collect(ctx, s.pool, pgx.RowToStructByPos[FailingEndpoint], `
+	return s.failingAmong(ctx, failingScan)
+}
+
+func (s *Service) failingAmong(ctx context.Context, scan int) (list []FailingEndpoint, err error) {
+	err = pg.Snapshot(ctx, s.pool, func(tx pg.Tx) error {
+		// otherwise the planner may read all items and sort them
+		if _, err := tx.Exec(ctx, `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`); err != nil {
+			return err
+		}
+		list, err = pg.Collect(ctx, tx, pgx.RowToStructByPos[FailingEndpoint], failingSQL, scan, failingRows, failingURLs, s.clock.Now())
+		return err
+	})
+	return list, err
+}
+
+const failingSQL = `
 		SELECT f.tenant_id, coalesce(t.name, ''), coalesce(t.email, ''), f.callback_url, f.waiting, f.since, f.last_error FROM (
 			SELECT d.tenant_id, d.callback_url, count(*) AS waiting, min(coalesce(a.started_at, d.created_at)) AS since, max(d.last_error) AS last_error,
 				row_number() OVER (PARTITION BY d.tenant_id ORDER BY min(coalesce(a.started_at, d.created_at))) AS turn
 			FROM (
 				SELECT u.id FROM (
-					SELECT (array_agg(id))[1:$2] AS ids FROM (SELECT id, tenant_id FROM work WHERE kind = 'deliver' LIMIT $1) m GROUP BY tenant_id) g
+					SELECT (array_agg(id))[1:$2] AS ids FROM (
+						(SELECT id, tenant_id FROM work WHERE kind = 'deliver' AND due_at > $4 ORDER BY due_at LIMIT $1)
+						UNION ALL (SELECT id, tenant_id FROM work WHERE kind = 'deliver' AND due_at <= $4 ORDER BY due_at DESC LIMIT $1)) m GROUP BY tenant_id) g
 				CROSS JOIN LATERAL unnest(g.ids) WITH ORDINALITY u (id, turn) ORDER BY u.turn LIMIT $2) w
 			CROSS JOIN LATERAL (SELECT * FROM deliveries WHERE id = w.id LIMIT 1) d
 			LEFT JOIN LATERAL (
@@ -54,5 +72,4 @@ func (s *Service) Failing(ctx context.Context) ([]FailingEndpoint, error) {
 			WHERE d.attempt_count > coalesce(d.replayed_after, 0) AND d.status = 'pending' AND e.paused_at IS NULL AND e.removed_at IS NULL
 			GROUP BY d.tenant_id, d.callback_url ORDER BY turn, since LIMIT $3) f
 		LEFT JOIN tenants t ON t.id = f.tenant_id
-		ORDER BY f.since`, failingScan, failingRows, failingURLs)
-}
+		ORDER BY f.since`

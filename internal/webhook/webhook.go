@@ -24,7 +24,6 @@ import (
 	"ajo/internal/pg"
 	"ajo/internal/safehttp"
 	"ajo/internal/secret"
-	"ajo/internal/work"
 )
 
 // Status is a delivery's status, as on the wire and in the table.
@@ -63,8 +62,9 @@ var (
 	ErrNotFound      = errs.New(errs.NotFound, "delivery not found")
 	ErrArchived      = errs.New(errs.NotFound, "deliveries of that time are archived: ask the operators to restore them")
 	ErrNotDeadLetter = errs.New(errs.Conflict, "delivery is not a dead letter: it is pending or was delivered")
-	// of a dead letter whose endpoint was removed
+	// of a dead letter whose endpoint gets nothing
 	errEndpointRemoved = errs.New(errs.Conflict, "its endpoint was removed")
+	errEndpointPaused  = errs.New(errs.Conflict, "the endpoint is paused")
 	ErrStatus          = errs.New(errs.Invalid, "status must be pending, delivered or dead_letter")
 	errType            = errs.New(errs.Invalid, "eventType must be one of "+typeList)
 	ErrEvents          = errs.New(errs.Invalid, "events must be of "+typeList)
@@ -112,7 +112,7 @@ type Service struct {
 	logMargin, onlyReads time.Duration
 
 	claims    *pg.Batcher[uuid.UUID, *dueDelivery]
-	postpones *pg.Batcher[work.Outcome, bool]
+	postpones *pg.Batcher[later, bool]
 	records   *pg.Batcher[attemptResult, bool]
 }
 
@@ -137,7 +137,7 @@ func New(o Options) *Service {
 		logMargin: logMargin, onlyReads: pg.OnlyReads,
 	}
 	s.claims = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "webhook/claim", Max: maxBatch}, s.claimDue)
-	s.postpones = pg.NewBatcher(o.Pool, pg.BatchOptions[work.Outcome]{Name: "webhook/postpone", Max: maxBatch}, s.postpone)
+	s.postpones = pg.NewBatcher(o.Pool, pg.BatchOptions[later]{Name: "webhook/postpone", Max: maxBatch}, s.postpone)
 	s.records = pg.NewBatcher(o.Pool, pg.BatchOptions[attemptResult]{Name: "webhook/record", Max: maxBatch, Order: pg.ByID(attemptResult.id)}, s.record)
 	return s
 }

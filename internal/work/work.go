@@ -114,6 +114,29 @@ func Expedite(ctx context.Context, tx pg.Tx, kind Kind, now time.Time, ids ...uu
 	return found, nil
 }
 
+// staggerAhead is how soon a staggered item is due that is enqueued; the sweep finds the others.
+const staggerAhead = time.Minute
+
+const staggerSQL = `
+	UPDATE work w SET due_at = least(w.due_at, $3::timestamptz + (m.n - 1) * $4::interval) FROM unnest($2::uuid[]) WITH ORDINALITY AS m (id, n)
+	WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN coalesce(w.leased_until, '-infinity') <= $5 ELSE false END
+	RETURNING w.id, coalesce(w.tenant_id, '00000000-0000-0000-0000-000000000000'), w.traceparent, w.due_at`
+
+// Stagger makes items that exist due one after the other in the order of their ids, from a time on,
+// if they are not due sooner. Those that somebody has leased at the time now stay as they are.
+// Claims on the others stay valid.
+func Stagger(ctx context.Context, tx pg.Tx, kind Kind, now, first time.Time, every time.Duration, ids ...uuid.UUID) error {
+	items, err := pg.Collect(ctx, tx, func(r pgx.CollectableRow) (Item, error) {
+		m := Item{Kind: kind}
+		return m, r.Scan(&m.ID, &m.TenantID, &m.Traceparent, &m.DueAt)
+	}, staggerSQL, string(kind), sorted(ids), first, every, now)
+	if err != nil {
+		return err
+	}
+	enqueueAfterCommit(tx, slices.DeleteFunc(items, func(m Item) bool { return m.DueAt.After(now.Add(staggerAhead)) }))
+	return nil
+}
+
 // Cancel removes items, claimed or not: there is nothing left to do.
 func Cancel(ctx context.Context, tx pg.Tx, kind Kind, ids ...uuid.UUID) error {
 	_, err := tx.Exec(ctx, `DELETE FROM work w USING unnest($2::uuid[]) AS m (id) WHERE w.id = ANY(ARRAY[m.id]) AND CASE w.kind WHEN $1 THEN true ELSE false END`, string(kind), sorted(ids))

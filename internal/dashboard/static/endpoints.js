@@ -54,7 +54,7 @@ function changes(e, reload) {
     h('a', { class: 'button small', href: '#/endpoints/' + segment(e.id), 'aria-label': `Change ${e.url}` }, 'Change'),
     small(e.pausedAt ? 'Resume' : 'Pause', async () => {
       await patch(path, { paused: !e.pausedAt });
-      await after(e.pausedAt ? 'Events are sent again, and so are those that waited.' : 'Events for this endpoint wait until you resume it.');
+      await after(e.pausedAt ? 'Events are sent again, and so are those that waited.' : 'Events for this endpoint wait until you resume it, for 30 days at most.');
     }),
     small('New secret…', async () => {
       let secret;
