@@ -43,7 +43,7 @@ func (e *Entry) IsRest(t provider.Transaction) bool {
 
 // Known is what the books have for a transaction of the list.
 type Known struct {
-	Entry    *Entry // nil: it is not in the ledger
+	TxnRef   string
 	EventID  uuid.UUID
 	Status   Status
 	Category Category
@@ -51,10 +51,16 @@ type Known struct {
 	// as the event has them: zero where it cannot be read
 	Amount, Fee money.Amount
 	OccurredAt  *time.Time
+	ReceivedAt  time.Time
 	// of an event that could not be posted: what the float counts as received (package reconcile)
 	Outside    money.Amount
 	ReturnedBy string // for a misdirected one: the refund that has paid or will pay it back; empty: none
+	Entry      *Entry `db:"-"` // nil: it is not in the ledger
 }
+
+// knownColumns are those of a [Known], of inbound_events e.
+const knownColumns = `e.provider_txn_ref, e.id, e.status, e.category, e.error_message, coalesce(e.amount, 0), coalesce(e.fee, 0), e.occurred_at, e.received_at,
+	CASE WHEN e.unposted AND NOT e.misdirected AND e.currency = 'NGN' AND e.look_alike_of IS NULL THEN coalesce(e.amount - e.fee, 0) ELSE 0 END, ` + returnedBy + ` FROM `
 
 // returnedBy is, as SQL, the refund of a misdirected payment of an event e, whose entry's group is
 // ledger.GroupOf of it.
@@ -83,17 +89,12 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 	if len(ids) == 0 {
 		return out, nil
 	}
-	rows := pg.Rows(ctx, s.Pool, `
-		SELECT e.provider_txn_ref, e.id, e.status, e.category, e.error_message, coalesce(e.amount, 0), coalesce(e.fee, 0), e.occurred_at,
-			CASE WHEN e.unposted AND NOT e.misdirected AND e.currency = 'NGN' AND e.look_alike_of IS NULL THEN coalesce(e.amount - e.fee, 0) ELSE 0 END, `+returnedBy+`
-		FROM `+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
-	var k Known
-	var ref string
-	if _, err := pgx.ForEachRow(rows, []any{&ref, &k.EventID, &k.Status, &k.Category, &k.Problem, &k.Amount, &k.Fee, &k.OccurredAt, &k.Outside, &k.ReturnedBy}, func() error {
-		out[ref] = k
-		return nil
-	}); err != nil {
+	events, err := pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Known], `SELECT `+knownColumns+eventsOf+` WHERE e.event_type = $2`, ids, typePayment)
+	if err != nil {
 		return nil, err
+	}
+	for _, k := range events {
+		out[k.TxnRef] = k
 	}
 	entries, err := pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Entry], `
 		SELECT `+entryColumns+` FROM `+eventsOf+`
@@ -130,10 +131,9 @@ func (s *Service) EntriesBetween(ctx context.Context, from, to time.Time, note f
 
 // MisdirectedBetween returns at most limit misdirected payments that were made from (inclusive) to
 // (exclusive), by the events' own time.
-func (s *Service) MisdirectedBetween(ctx context.Context, from, to time.Time, limit int) ([]Misdirection, error) {
-	return pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Misdirection], `
-		SELECT provider_txn_ref, id, amount, fee, occurred_at, received_at, `+returnedBy+` FROM inbound_events e
-		WHERE misdirected AND occurred_at >= $1 AND occurred_at < $2 ORDER BY id LIMIT $3`, from, to, limit)
+func (s *Service) MisdirectedBetween(ctx context.Context, from, to time.Time, limit int) ([]Known, error) {
+	return pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Known], `
+		SELECT `+knownColumns+`inbound_events e WHERE misdirected AND occurred_at >= $1 AND occurred_at < $2 ORDER BY id LIMIT $3`, from, to, limit)
 }
 
 // MisdirectedTakenBack returns the bank's ids of at most limit misdirected payments that the bank's
@@ -156,15 +156,6 @@ func (s *Service) TakenBack(ctx context.Context, since time.Time, limit int) ([]
 		WHERE r.status = 'reversed' AND r.closed_at >= $1
 			OR r.status = 'open' AND EXISTS (SELECT FROM ledger_entries l WHERE l.transaction_group_id = ANY(ARRAY[r.event_id]) AND l.direction = 'credit' AND l.status = 'needs_review')
 		ORDER BY r.event_id DESC LIMIT $2`, since, limit)
-}
-
-// Misdirection is a misdirected payment, whose money is in the suspense account.
-type Misdirection struct {
-	TxnRef                 string
-	EventID                uuid.UUID
-	Amount, Fee            money.Amount
-	OccurredAt, ReceivedAt time.Time
-	ReturnedBy             string // as of [Known]
 }
 
 // Unfit says why a record of the list cannot be posted as a payment. Such a record is not stored:

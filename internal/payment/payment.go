@@ -6,6 +6,16 @@
 // are exempt from uniqueness; a payment that the bank's own record does not support is taken out of
 // the balance. (Specification, "Inbound event", "Ledger entry status"; decisions, "Inbound events",
 // "Confirmation".)
+//
+// Which struct is which row of inbound_events:
+//
+//	[InboundEvent]  for people; [EventRecord] is the part of it that tenants see
+//	eventRow        to be posted (in posting), or compared with a repeat (in original)
+//	inbound         to be inserted (in keyed, with what other tables store of it)
+//	[Known]         for package reconcile
+//
+// The credit that an event has brought, with what its event says: booked, which is in check (to be
+// confirmed) and in [Entry] (for package reconcile), and [Review], for people.
 package payment
 
 import (

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ajo/internal/pg"
 	"ajo/internal/testenv"
 )
 
@@ -14,7 +14,7 @@ import (
 // there are.
 func TestOriginalsAreFoundByIndex(t *testing.T) {
 	t.Parallel()
-	plan := testenv.New(t).IndexPlan(originalsSQL, []uuid.UUID{uuid.New()}, []string{"a"}, []string{"b"}, []string{"c"})
+	plan := testenv.New(t).IndexPlan(originalsSQL, pg.Columns([]*inbound{{RequestID: "a", Type: typePayment}})...)
 	require.Contains(t, plan, "event_keys_request")
 	require.Contains(t, plan, "event_keys_transaction")
 	require.NotContains(t, plan, "Seq Scan", plan)

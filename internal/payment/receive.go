@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -401,32 +402,19 @@ func (e *eventRow) sameMoney(as *eventRow) bool {
 		(e.Number == as.Number || e.Number == "" || as.Number == "")
 }
 
-// repeat holds what originalsSQL needs to find the event that one repeats.
-type repeat struct {
-	ID      uuid.UUID `pg:"id"`
-	Request string    `pg:"request"`
-	Txn     string    `pg:"txn"`
-	Type    string    `pg:"type"`
-}
-
 var originalsSQL = `
 		SELECT DISTINCT ON (d.id) d.id, e.*
-		FROM ` + pg.Unnest[repeat](1, "d") + `
+		FROM ` + pg.Unnest[inbound](1, "d") + `
 		JOIN LATERAL (
-			SELECT event_id FROM event_keys WHERE request = ANY(ARRAY[event_key(d.request)])
+			SELECT event_id FROM event_keys WHERE request = ANY(ARRAY[event_key(d.request_id)])
 			UNION ALL
-			SELECT event_id FROM event_keys WHERE transaction = ANY(ARRAY[event_key(nullif(d.txn, ''))]) AND event_type = d.type) k ON true
+			SELECT event_id FROM event_keys WHERE transaction = ANY(ARRAY[event_key(nullif(d.provider_txn_ref, ''))]) AND event_type = d.event_type) k ON true
 		JOIN LATERAL (SELECT ` + pg.Names[eventRow]() + `, digest FROM inbound_events WHERE id = ANY(ARRAY[k.event_id])) e ON true`
 
 // originals finds, for each event that is not new, the stored one with the same request id, or with
 // the same transaction and type (a repeat may have another request id).
 func originals(ctx context.Context, tx pg.Tx, events []*inbound, isNew map[uuid.UUID]bool) (map[uuid.UUID]original, error) {
-	var repeats []repeat
-	for _, e := range events {
-		if !isNew[e.ID] {
-			repeats = append(repeats, repeat{e.ID, e.RequestID, e.TxnRef, e.Type})
-		}
-	}
+	repeats := slices.DeleteFunc(slices.Clone(events), func(e *inbound) bool { return isNew[e.ID] })
 	if len(repeats) == 0 {
 		return nil, nil
 	}

@@ -212,16 +212,15 @@ func (r *comparison) readMisdirected(ctx context.Context, s *slice) error {
 		case !r.mayAsk("absent"):
 			continue
 		}
-		k := payment.Known{EventID: m.EventID, Status: payment.Failed, Category: payment.CategoryMisdirected, Amount: m.Amount, Fee: m.Fee, ReturnedBy: m.ReturnedBy}
 		t, err := r.askTransaction(ctx, m.TxnRef)
 		switch {
 		case errors.Is(err, provider.ErrUnknown):
 			x := Exception{
-				Kind: UnknownAtBank, ProviderTxnRef: m.TxnRef, EventID: &k.EventID, BooksAmount: &k.Amount, BooksFee: &k.Fee, Detail: unknownByID + ", and it is in suspense, misdirected",
+				Kind: UnknownAtBank, ProviderTxnRef: m.TxnRef, EventID: &m.EventID, BooksAmount: &m.Amount, BooksFee: &m.Fee, Detail: unknownByID + ", and it is in suspense, misdirected",
 			}
-			r.unsettled(item{subject: subject{aboutPayment, m.TxnRef}, exception: &x, effect: m.Fee.Sub(m.Amount), since: &m.OccurredAt})
+			r.unsettled(item{subject: subject{aboutPayment, m.TxnRef}, exception: &x, effect: m.Fee.Sub(m.Amount), since: m.OccurredAt})
 		case err == nil:
-			r.judge(t, k)
+			r.judge(t, m)
 		}
 		if err := r.extend(ctx); err != nil {
 			return err
