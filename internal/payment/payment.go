@@ -15,7 +15,8 @@
 //	[Known]         for package reconcile
 //
 // The credit that an event has brought, with what its event says: booked, which is in check (to be
-// confirmed) and in [Entry] (for package reconcile), and [Review], for people.
+// confirmed) and in [Entry] (for package reconcile), and [Credit], for people, which is in [Review]
+// and [RecallRecord].
 package payment
 
 import (

@@ -17,28 +17,20 @@ import (
 
 // RecallRecord is a recall as operators see it.
 type RecallRecord struct {
-	EventID        uuid.UUID // the payment's; also its entry's TransactionGroupID
-	TenantID       uuid.UUID
-	TenantName     string
-	AccountID      uuid.UUID
-	AccountRef     string
-	Amount         money.Amount // net: what the balance has
-	Held           money.Amount // the part that covers no settlement because of the recall
-	EntryStatus    ledger.Status
-	ProviderTxnRef string
-	SenderName     string
-	Source         RecallSource
-	Status         RecallStatus
-	OpenedAt       time.Time
-	ClosedAt       *time.Time
-	Questions      int // to the bank, so far
-	NextAttemptAt  *time.Time
-	LastError      string // the result of the last question
+	Credit
+	Held          money.Amount // the part that covers no settlement because of the recall
+	EntryStatus   ledger.Status
+	Source        RecallSource
+	Status        RecallStatus
+	OpenedAt      time.Time
+	ClosedAt      *time.Time
+	Questions     int // to the bank, so far
+	NextAttemptAt *time.Time
+	LastError     string // the result of the last question
 }
 
 const recallQuery = `
-	SELECT r.event_id, t.id, t.name, a.id, a.account_ref, l.amount, r.held, l.status, e.provider_txn_ref, e.sender_name, r.source, r.status, r.opened_at,
-		r.closed_at, e.attempt_count, w.due_at, e.last_error
+	SELECT ` + creditColumns + `, r.held, l.status, r.source, r.status, r.opened_at, r.closed_at, e.attempt_count, w.due_at, e.last_error
 	FROM recalls r
 	JOIN inbound_events e ON e.id = r.event_id
 	JOIN ledger_entries l ON l.transaction_group_id = r.event_id AND l.direction = 'credit'

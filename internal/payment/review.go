@@ -24,22 +24,30 @@ var (
 	ErrNotInReview   = errs.New(errs.Unprocessable, "the payment does not need review")
 )
 
-// Review is a posted payment that the bank's records did not settle: its entry is needs_review, out
-// of the balance, until a person decides.
-type Review struct {
+// Credit is a posted payment in the lists of operators.
+type Credit struct {
 	EventID        uuid.UUID // also the entry's TransactionGroupID
-	EntryID        uuid.UUID
 	TenantID       uuid.UUID
 	TenantName     string
 	AccountID      uuid.UUID
 	AccountRef     string
-	Amount         money.Amount // net, as credited; see Brings
-	GrossAmount    money.Amount
-	Fee            money.Amount
+	Amount         money.Amount // net, as credited
 	ProviderTxnRef string
 	SenderName     string
-	Why            string // what the last check found
-	PostedAt       time.Time
+}
+
+// creditColumns are those of a [Credit], of its event e, entry l, account a and tenant t.
+const creditColumns = `e.id, t.id, t.name, a.id, a.account_ref, l.amount, e.provider_txn_ref, e.sender_name`
+
+// Review is a posted payment that the bank's records did not settle: its entry is needs_review, out
+// of the balance, until a person decides.
+type Review struct {
+	Credit
+	EntryID     uuid.UUID
+	GrossAmount money.Amount
+	Fee         money.Amount
+	Why         string // what the last check found
+	PostedAt    time.Time
 	// needs_review; reversed if only a correction can follow ([Service.Correctable])
 	Status ledger.Status
 	// what a confirmation brings the account: Amount, less what the platform takes of it
@@ -48,8 +56,7 @@ type Review struct {
 }
 
 var reviewQuery = `
-	SELECT e.id, l.id, t.id, t.name, a.id, a.account_ref, l.amount, e.amount, l.fee, e.provider_txn_ref, e.sender_name, e.last_error, l.created_at, l.status,
-		` + ledger.Brought("l") + `, l.split IS NOT NULL
+	SELECT ` + creditColumns + `, l.id, e.amount, l.fee, e.last_error, l.created_at, l.status, ` + ledger.Brought("l") + `, l.split IS NOT NULL
 	FROM ledger_entries l
 	JOIN inbound_events e ON e.id = l.transaction_group_id
 	JOIN accounts a ON a.id = l.account_id
