@@ -11,6 +11,14 @@
 // Every change to an account's entries that affects its balance is made under the lock of its row
 // in ledger_balances. (Confirming a debit affects no balance: [ConfirmDebits].) For its place among
 // other locks see docs/architecture.md, Lock order.
+//
+// Which struct is which row of ledger_entries:
+//
+//	[Entry]      for people, in the [Line] of a statement; [Payment] with its account and
+//	             customer, [SystemLine] from a system account's side
+//	stored       to be moved
+//	row          to be inserted (markedRow, pricedRow: with the columns that few entries have)
+//	storedEntry  to be verified: a row with its review
 package ledger
 
 import (

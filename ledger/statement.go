@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,6 +66,10 @@ type Line struct {
 	seq            int64
 }
 
+func (l *Line) fields() []any {
+	return append(append([]any{&l.seq, &l.RunningBalance}, l.Entry.fields()...), &l.Entry.RefundOf)
+}
+
 // Statement is one page of an account's entries, oldest first unless asked otherwise, with the
 // totals of its whole history.
 type Statement struct {
@@ -90,6 +95,7 @@ const refundOf = `CASE WHEN e.transfer_ref IS NOT NULL THEN (SELECT t.refund_of 
 // pageSQL reads a page of a statement, oldest first; newestFirstSQL the same from its end. countSQL
 // counts lines without reading their columns.
 const (
+	totalsRead     = 3 // columns before those of the line
 	pageSQL        = pageLinesSQL + ` ORDER BY seq LIMIT $3) e ON true WHERE b.account_id = $1 ORDER BY e.seq`
 	newestFirstSQL = pageLinesSQL + ` ORDER BY seq DESC LIMIT $3) e ON true WHERE b.account_id = $1 ORDER BY e.seq DESC`
 	pageLinesSQL   = `
@@ -141,25 +147,20 @@ func ReadStatement(ctx context.Context, q pg.Querier, account uuid.UUID, f Filte
 	if err != nil {
 		return Statement{}, err
 	}
-	rows := pg.Rows(ctx, q, sql, account, begin, r.Limit+1, end, f.from(), f.to(), f.Direction, f.Status)
 	var s Statement
-	lines := []Line{}
-	var n nullableLine
-	into := []any{
-		&s.TotalCredits, &s.TotalDebits, &s.ChainHead, &n.seq, &n.running, &n.id, &n.direction, &n.amount, &n.fee, &n.currency, &n.status,
-		&n.narration, &n.providerRef, &n.group, &n.transfer, &n.reversal, &n.created,
-		&n.senderName, &n.senderBank, &n.senderAccount, &n.senderBankCode, &n.sessionID, &n.kind, &n.refundOf,
-	}
-	_, err = pgx.ForEachRow(rows, into, func() error {
-		if n.id != nil {
-			lines = append(lines, n.toLine())
+	lines, err := pg.Collect(ctx, q, func(row pgx.CollectableRow) (l Line, err error) {
+		into := l.fields()
+		if row.RawValues()[totalsRead] == nil { // the totals of an account without a line
+			clear(into)
 		}
-		n = nullableLine{}
-		return nil
-	})
+		err = row.Scan(append([]any{&s.TotalCredits, &s.TotalDebits, &s.ChainHead}, into...)...)
+		l.Entry.CreatedAt = l.Entry.CreatedAt.UTC()
+		return l, err
+	}, sql, account, begin, r.Limit+1, end, f.from(), f.to(), f.Direction, f.Status)
 	if err != nil {
 		return Statement{}, err
 	}
+	lines = slices.DeleteFunc(lines, func(l Line) bool { return l.seq == 0 })
 	s.ClosingBalance = s.OpeningBalance.Add(s.TotalCredits).Sub(s.TotalDebits)
 	s.Lines, s.Pagination = page.Cut(lines, r, func(l Line) string { return page.Seq(page.Statement, account, l.seq) })
 	if cut > 0 && !s.Pagination.HasMore {
@@ -212,8 +213,7 @@ func eachLine(ctx context.Context, q pg.Querier, account uuid.UUID, f Filter, li
 			return long
 		}
 		var l Line
-		into := append(append([]any{&l.seq, &l.RunningBalance}, l.Entry.fields()...), &l.Entry.RefundOf)
-		if err := rows.Scan(into...); err != nil {
+		if err := rows.Scan(l.fields()...); err != nil {
 			return err
 		}
 		if !each(l) {
@@ -284,26 +284,4 @@ func StandingAt(ctx context.Context, q pg.Querier, account uuid.UUID, at time.Ti
 			FROM ledger_entries e WHERE e.account_id = $1 AND e.seq <= $2 AND (e.review_from_seq IS NOT NULL OR e.review_to_seq IS NOT NULL)), 0)
 		FROM ledger_entries l WHERE l.account_id = $1 AND l.seq = $2`, account, seq).Scan(&standing)
 	return standing, err
-}
-
-// nullableLine is a line of the outer join: an account without entries still has its totals.
-type nullableLine struct {
-	id, group, reversal, refundOf                       *uuid.UUID
-	seq                                                 *int64
-	running, amount, fee                                *money.Amount
-	direction, currency, status, narration, providerRef *string
-	senderName, senderBank, senderAccount               *string
-	senderBankCode, sessionID, kind                     *string
-	transfer                                            *string
-	created                                             *time.Time
-}
-
-func (n *nullableLine) toLine() Line {
-	return Line{seq: *n.seq, RunningBalance: *n.running, Entry: Entry{
-		ID: *n.id, Direction: Direction(*n.direction), Amount: *n.amount, Fee: *n.fee, Currency: *n.currency, Status: Status(*n.status),
-		Narration: *n.narration, ProviderTxnRef: *n.providerRef, TransactionGroupID: *n.group, TransferRef: n.transfer,
-		ReversalOf: n.reversal, CreatedAt: n.created.UTC(), SenderName: *n.senderName, SenderBank: *n.senderBank,
-		SenderAccount: *n.senderAccount, SenderBankCode: *n.senderBankCode, SessionID: *n.sessionID,
-		Kind: Kind(*n.kind), RefundOf: n.refundOf,
-	}}
 }
