@@ -35,23 +35,53 @@ type request struct {
 // behind the locks. The query for each is not worth the milliseconds of one that waits for nobody.
 const waitedFor = 100 * time.Millisecond
 
-// acceptance is a request that has taken its key and found its account.
+// acceptance is a request that has taken its key and found its account, with the transfer that it
+// becomes.
 type acceptance struct {
 	*request
+	newTransfer
 	from account.Payer
-	id   uuid.UUID
-	ref  string
 	at   int // its place in the batch
-	// it counts towards its tenant's daily limits
-	counted bool
-	// the tenant bears the bank's charges; reserved is what they are expected to be
-	bearsFee bool
+	// what the bank's charges are expected to be, if the tenant bears them
 	reserved money.Amount
-	// what the platform charges
-	platform fee.Charge
-	// its tenant's policy, and how many members must approve it by that policy
-	policy    policy
-	approvals int
+	platform fee.Charge // what the platform charges
+	policy   policy     // its tenant's
+}
+
+// newTransfer is the row of a transfer that is accepted.
+type newTransfer struct {
+	ID            uuid.UUID     `pg:"id"`
+	TenantID      uuid.UUID     `pg:"tenant_id"`
+	AccountID     uuid.UUID     `pg:"account_id"`
+	MerchantTxRef string        `pg:"merchant_tx_ref"`
+	Status        Status        `pg:"status"`
+	Amount        money.Amount  `pg:"amount,numeric"`
+	BankCode      string        `pg:"bank_code"`
+	BankName      string        `pg:"bank_name"`
+	AccountNumber string        `pg:"account_number"`
+	Narration     string        `pg:"narration"`
+	ExpectedName  string        `pg:"expected_name"` // as of claimed
+	CreatedAt     time.Time     `pg:"created_at"`
+	UpdatedAt     time.Time     `pg:"updated_at"`
+	Traceparent   string        `pg:"traceparent"`
+	Counted       bool          `pg:"counted"` // in its tenant's daily sums (package limit)
+	FeeByTenant   bool          `pg:"fee_by_tenant"`
+	ReservedFee   *money.Amount `pg:"reserved_fee,numeric"`
+	// the platform's charges, by the price at acceptance; nil: none
+	PlatformFee *money.Amount `pg:"platform_fee,numeric"`
+	PlatformVAT *money.Amount `pg:"platform_vat,numeric"`
+	// of a refund: the payment's entry, and the payer's name
+	RefundOf        *uuid.UUID `pg:"refund_of"`
+	RefundName      *string    `pg:"refund_name"`
+	ByPolicy        bool       `pg:"by_policy"`
+	ApprovalsNeeded int        `pg:"approvals_needed"` // by its tenant's policy
+	MadeBy          *uuid.UUID `pg:"made_by"`          // the member who asked for it; nil: an API key
+	ApprovalHook    *string    `pg:"approval_hook"`
+}
+
+// accept returns the acceptance of a request to pay out of an account.
+func (r *request) accept(from account.Payer) *acceptance {
+	return &acceptance{request: r, from: from, newTransfer: newTransfer{ID: uuid.Must(uuid.NewV7()), MerchantTxRef: r.newRef(from.ID, r.key)}}
 }
 
 func (a *acceptance) payer() limit.Payer {
@@ -64,8 +94,8 @@ func (a *acceptance) answer() (idempotency.Answer, error) {
 }
 
 func (a *acceptance) accepted() Accepted {
-	out := Accepted{MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, Currency: a.from.Currency, AccountRef: a.from.AccountRef}
-	if a.approvals > 0 {
+	out := Accepted{MerchantTxRef: a.MerchantTxRef, Status: Pending, Amount: a.amount, Currency: a.from.Currency, AccountRef: a.from.AccountRef}
+	if a.ApprovalsNeeded > 0 {
 		out.Awaiting = AwaitingApproval
 	}
 	return out
@@ -110,8 +140,8 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 			out[i].Err = account.ErrFrozen
 		case r.order.Maker.Member != uuid.Nil && !standing(i):
 		default:
-			id := uuid.Must(uuid.NewV7())
-			a := &acceptance{request: r, from: from[i], id: id, ref: r.newRef(from[i].ID, r.key), at: i}
+			a := r.accept(from[i])
+			a.at = i
 			s.reserve(a, from[i].BearsFee)
 			candidates = append(candidates, a)
 		}
@@ -141,7 +171,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 			}
 			checked[who.By.Actor] = true
 		}
-		out[a.at].Value = Settled{Result: idempotency.Result{Answer: answer}, TransferID: a.id}
+		out[a.at].Value = Settled{Result: idempotency.Result{Answer: answer}, TransferID: a.ID}
 		keys.Keep(a.at, answer)
 	}
 	for i := range requests {
@@ -155,7 +185,7 @@ func (s *Service) acceptAll(ctx context.Context, tx pg.Tx, requests []*request) 
 
 // reserve sets the fee that the bank is expected to charge, if the tenant bears it.
 func (s *Service) reserve(a *acceptance, bears bool) {
-	a.bearsFee, a.reserved = bears, s.expectedFee(a.amount, bears)
+	a.FeeByTenant, a.reserved = bears, s.expectedFee(a.amount, bears)
 }
 
 // expectedFee is what the bank is expected to charge for a payout whose fee the tenant bears.
@@ -193,17 +223,17 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 	}
 	postings := make([]ledger.Posting, len(candidates))
 	for i, c := range candidates {
-		postings[i] = ledger.Posting{AccountID: c.from.ID, Amount: c.amount, Narration: c.order.Narration, TransactionGroupID: c.id, TransferRef: &c.ref, Kind: kindOf(c.from.TenantID, c.from.ID)}
-		c.approvals = c.policy.of(c.amount, money.Zero)
-		if c.counted = count.Counts(c.payer()); c.counted {
+		postings[i] = ledger.Posting{AccountID: c.from.ID, Amount: c.amount, Narration: c.order.Narration, TransactionGroupID: c.ID, TransferRef: &c.MerchantTxRef, Kind: kindOf(c.from.TenantID, c.from.ID)}
+		c.ApprovalsNeeded = c.policy.of(c.amount, money.Zero)
+		if c.Counted = count.Counts(c.payer()); c.Counted {
 			postings[i].Allow = func() error {
 				err := count.Take(c.payer(), c.amount)
-				c.approvals = c.policy.of(c.amount, count.Today(c.payer()))
+				c.ApprovalsNeeded = c.policy.of(c.amount, count.Today(c.payer()))
 				return err
 			}
 		}
 		if c.reserved.IsPositive() {
-			postings[i].With = []ledger.Posting{reservedFee(c.from.ID, c.id, &c.ref, c.reserved)}
+			postings[i].With = []ledger.Posting{reservedFee(c.from.ID, c.ID, &c.MerchantTxRef, c.reserved)}
 		}
 		postings[i] = postings[i].WithCharges(c.platform.Fee, c.platform.VAT)
 	}
@@ -241,40 +271,37 @@ func applyPrices(ctx context.Context, tx pg.Tx, now time.Time, candidates []*acc
 	return err
 }
 
-var insertSQL = pg.Insert[Transfer]("transfers", 1)
+var insertSQL = pg.Insert[acceptance]("transfers", 1)
 
 func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance) error {
 	if len(accepted) == 0 {
 		return nil
 	}
-	rows := make([]Transfer, len(accepted))
 	items := make([]work.Item, len(accepted))
 	for i, a := range accepted {
-		rows[i] = Transfer{
-			ID: a.id, TenantID: a.from.TenantID, AccountID: a.from.ID, MerchantTxRef: a.ref, Status: Pending, Amount: a.amount, BankCode: a.order.BankCode,
-			BankName: &a.bank, AccountNumber: a.order.AccountNumber, Narration: a.order.Narration, CreatedAt: now, UpdatedAt: now, Traceparent: a.trace, Counted: a.counted,
-			FeeByTenant: a.bearsFee, ApprovalsNeeded: a.approvals, ExpectedName: a.order.holder(),
-		}
+		a.TenantID, a.AccountID, a.Status, a.Amount, a.Traceparent = a.from.TenantID, a.from.ID, Pending, a.amount, a.trace
+		a.BankCode, a.BankName, a.AccountNumber, a.Narration = a.order.BankCode, a.bank, a.order.AccountNumber, a.order.Narration
+		a.CreatedAt, a.UpdatedAt, a.ExpectedName = now, now, a.order.holder()
 		if m := a.order.Maker.Member; m != uuid.Nil {
-			rows[i].MadeBy = &m
+			a.MadeBy = &m
 		}
 		if a.reserved.IsPositive() {
-			rows[i].ReservedFee = &a.reserved
+			a.ReservedFee = &a.reserved
 		}
 		if a.platform.Fee.IsPositive() {
-			rows[i].PlatformFee, rows[i].PlatformVAT = &a.platform.Fee, &a.platform.VAT
+			a.PlatformFee, a.PlatformVAT = &a.platform.Fee, &a.platform.VAT
 		}
 		if r := a.refund; r != nil {
-			rows[i].RefundOf, rows[i].RefundName, rows[i].ByPolicy = &r.of, &r.name, r.byPolicy
+			a.RefundOf, a.RefundName, a.ByPolicy = &r.of, &r.name, r.byPolicy
 		}
-		items[i] = work.Item{Kind: work.Settle, ID: a.id, TenantID: a.from.TenantID, DueAt: now, Traceparent: a.trace}
-		if a.approvals > 0 {
-			if rows[i].ApprovalHook = a.policy.hook; a.policy.hook == nil {
+		items[i] = work.Item{Kind: work.Settle, ID: a.ID, TenantID: a.TenantID, DueAt: now, Traceparent: a.trace}
+		if a.ApprovalsNeeded > 0 {
+			if a.ApprovalHook = a.policy.hook; a.policy.hook == nil {
 				items[i].DueAt = now.Add(approvalTime)
 			}
 		}
 	}
-	if _, err := tx.Exec(ctx, insertSQL, pg.Columns(rows)...); err != nil {
+	if _, err := tx.Exec(ctx, insertSQL, pg.Columns(accepted)...); err != nil {
 		return err
 	}
 	return work.Schedule(ctx, tx, items...)

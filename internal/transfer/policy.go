@@ -110,7 +110,7 @@ func (s *Service) byPolicy(ctx context.Context, tx pg.Tx, a *acceptance, held *l
 	if held == nil || held.Source != ledger.HeldForRefund {
 		return money.Zero, errHoldEnded
 	}
-	if err := madeByPolicy(ctx, tx, a.ref); err != nil {
+	if err := madeByPolicy(ctx, tx, a.MerchantTxRef); err != nil {
 		return money.Zero, err
 	}
 	if a.amount = held.Amount; left.Cmp(a.amount) < 0 {

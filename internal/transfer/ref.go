@@ -64,7 +64,7 @@ func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, c
 	of := map[string]*acceptance{}
 	for _, c := range candidates {
 		if c.key.Given() {
-			of[c.ref] = c
+			of[c.MerchantTxRef] = c
 		}
 	}
 	if len(of) == 0 {
@@ -79,7 +79,7 @@ func (s *Service) withoutRepeats(ctx context.Context, tx pg.Tx, now time.Time, c
 		c := of[ref]
 		switch {
 		case now.Sub(at) > idempotency.Keep:
-			c.ref = c.newRef(c.from.ID, idempotency.Request{})
+			c.MerchantTxRef = c.newRef(c.from.ID, idempotency.Request{})
 			return nil
 		case !amount.Equal(c.amount) || !mayBe(bankCode, c.order.BankCode, NoBankCode) || !mayBe(accountNumber, c.order.AccountNumber, NoAccountNumber):
 			out[c.at].Err = idempotency.ErrReused

@@ -157,7 +157,7 @@ func (s *Service) Refund(ctx context.Context, tenantID, entry uuid.UUID, amount 
 		if err != nil {
 			return nil, err
 		}
-		settled.TransferID = a.id
+		settled.TransferID = a.ID
 		if err := maker.write(ctx, tx, now, "transfer.refund", a); err != nil {
 			return nil, err
 		}
@@ -251,7 +251,7 @@ func (s *Service) acceptRefund(ctx context.Context, tx pg.Tx, now time.Time, of 
 	}
 	// limits do not count it, as it goes back to the payer; and their sums would have to be locked
 	// before balances
-	a := &acceptance{request: to, from: account.Payer{Account: from[0].Account}, id: uuid.Must(uuid.NewV7()), ref: to.newRef(p.AccountID, to.key)}
+	a := to.accept(account.Payer{Account: from[0].Account})
 	if to.refund.byPolicy {
 		if sum, err = s.byPolicy(ctx, tx, a, held, left, from[0].BearsFee); err != nil {
 			return nil, err

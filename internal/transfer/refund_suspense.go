@@ -11,7 +11,6 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/audit"
 	"ajo/internal/batch"
-	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
@@ -69,13 +68,13 @@ func (s *Service) RefundSuspense(ctx context.Context, r SuspenseRefund, by audit
 		if err != nil {
 			return err
 		}
-		ref = a.ref
+		ref = a.MerchantTxRef
 		return audit.Write(ctx, tx, now, by.Entry("events.refund", "event:"+r.EventID.String(), struct {
 			MerchantTxRef           string
 			Amount                  money.Amount
 			Name, Account, BankCode string
 			ProviderTxnRef          string
-		}{a.ref, a.amount, to.refund.name, to.order.AccountNumber, to.order.BankCode, r.Record.ID}))
+		}{ref, a.amount, to.refund.name, to.order.AccountNumber, to.order.BankCode, r.Record.ID}))
 	})
 	return ref, err
 }
@@ -95,7 +94,7 @@ func (s *Service) acceptSuspense(ctx context.Context, tx pg.Tx, now time.Time, t
 	case to.amount.Cmp(p.Available) > 0:
 		return nil, ledger.ErrInsufficientFunds
 	}
-	a := &acceptance{request: to, from: account.Payer{Account: suspense}, id: uuid.Must(uuid.NewV7()), ref: to.newRef(suspense.ID, idempotency.Request{})}
+	a := to.accept(account.Payer{Account: suspense})
 	out := make([]batch.Outcome[Settled], 1)
 	_, err = s.debit(ctx, tx, now, []*acceptance{a}, out)
 	return a, errors.Join(err, out[0].Err)

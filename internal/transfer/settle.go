@@ -56,7 +56,7 @@ func (m Maker) write(ctx context.Context, tx pg.Tx, now time.Time, action string
 	if m.Member == uuid.Nil {
 		return m.Standing.Check(ctx, tx)
 	}
-	return audit.Write(ctx, tx, now, m.By.Entry(action, "transfer:"+a.ref, audit.Change{After: struct {
+	return audit.Write(ctx, tx, now, m.By.Entry(action, "transfer:"+a.MerchantTxRef, audit.Change{After: struct {
 		AccountRef    string `json:"accountRef"`
 		Amount        string `json:"amount"`
 		BankCode      string `json:"bankCode"`

@@ -95,7 +95,7 @@ func TestAccepted(t *testing.T) {
 	require.Equal(t, a.MerchantTxRef, testenv.Value[string](b.Env, `SELECT transfer_ref FROM ledger_entries WHERE direction = 'debit'`))
 	got := b.get(a.MerchantTxRef)
 	require.Equal(t, transfer.Transfer{
-		ID: s.TransferID, TenantID: b.tenant, AccountID: b.account, MerchantTxRef: a.MerchantTxRef, Status: transfer.Pending, Amount: money.Must("40.50"),
+		ID: s.TransferID, AccountID: b.account, MerchantTxRef: a.MerchantTxRef, Status: transfer.Pending, Amount: money.Must("40.50"),
 		Currency: "NGN", AccountRef: "shop", BankCode: "058", AccountNumber: "0123456789", Narration: "rent", CreatedAt: b.Clock.Now(), UpdatedAt: b.Clock.Now(), OrderedAt: new(b.Clock.Now()),
 	}, got)
 	_, err = b.svc.Get(b.ctx, b.Tenant(), a.MerchantTxRef)

@@ -6,6 +6,15 @@
 // transfer and the move of its debit are one commit; money that the bank has not confirmed as
 // received is not paid out. Only questions at their scheduled times count towards an end; asking
 // more often changes nothing. (Specification, "Transfer (settlement)"; decisions, "Settlement".)
+//
+// Which struct is which row of transfers:
+//
+//	[Transfer]   for its tenant
+//	[Record]     for operators, with the bank's charges as its record names them
+//	claimed      to be worked on
+//	newTransfer  to be inserted (in acceptance)
+//
+// Package reconcile reads what it compares with the bank's list, transferRow, by itself.
 package transfer
 
 import (
@@ -92,31 +101,20 @@ var (
 // MaxAttempts is the largest number of submissions (specification, "Limits").
 const MaxAttempts = 5
 
-// Transfer is a settlement; its JSON form is the status endpoint's, and its columns are those of a
-// new row.
+// Transfer is a settlement as its tenant sees it; its JSON form is the status endpoint's.
 type Transfer struct {
-	ID            uuid.UUID    `json:"-" pg:"id"`
-	TenantID      uuid.UUID    `json:"-" pg:"tenant_id"`
-	MerchantTxRef string       `json:"merchantTxRef" pg:"merchant_tx_ref"`
-	Status        Status       `json:"status" pg:"status"`
-	Amount        money.Amount `json:"amount" pg:"amount,numeric"`
+	ID            uuid.UUID    `json:"-"`
+	MerchantTxRef string       `json:"merchantTxRef"`
+	Status        Status       `json:"status"`
+	Amount        money.Amount `json:"amount"`
 	Currency      string       `json:"currency"`
 	AccountRef    string       `json:"accountRef"`
-	AccountID     uuid.UUID    `json:"accountId" pg:"account_id"`
-	BankCode      string       `json:"bankCode" pg:"bank_code"` // empty, as AccountNumber: not known (adopt.go)
-	AccountNumber string       `json:"accountNumber" pg:"account_number"`
+	AccountID     uuid.UUID    `json:"accountId"`
+	BankCode      string       `json:"bankCode"` // empty, as AccountNumber: not known (adopt.go)
+	AccountNumber string       `json:"accountNumber"`
 	AttemptCount  int          `json:"attemptCount"`
-	CreatedAt     time.Time    `json:"createdAt" pg:"created_at"`
-	UpdatedAt     time.Time    `json:"updatedAt" pg:"updated_at"`
-	Traceparent   string       `json:"-" pg:"traceparent"`
-	Counted       bool         `json:"-" pg:"counted"` // counted in the daily sums of the limits (package limit)
-	// the tenant bears the bank's charges; ReservedFee is what they are expected to be
-	FeeByTenant bool          `json:"-" pg:"fee_by_tenant"`
-	ReservedFee *money.Amount `json:"-" pg:"reserved_fee,numeric"`
-	// the platform's charges, by the price at acceptance; nil: none
-	PlatformFee *money.Amount `json:"-" pg:"platform_fee,numeric"`
-	PlatformVAT *money.Amount `json:"-" pg:"platform_vat,numeric"`
-
+	CreatedAt     time.Time    `json:"createdAt"`
+	UpdatedAt     time.Time    `json:"updatedAt"`
 	// An addition: the fee that the bank has charged for the payout; nil until its record names it,
 	// and where nothing was paid, unless the bank has kept it.
 	ProviderFee *money.Amount `json:"providerFee"`
@@ -128,21 +126,13 @@ type Transfer struct {
 	// was another sum than was ordered.
 	FailureReason *string       `json:"failureReason"`
 	AccountName   *string       `json:"accountName"`
-	BankName      *string       `json:"bankName" pg:"bank_name"`
-	Narration     string        `json:"narration" pg:"narration"`
+	BankName      *string       `json:"bankName"`
+	Narration     string        `json:"narration"`
 	PaidAmount    *money.Amount `json:"paidAmount"`
-	// the holder that the bank must name before the first submission, as foldName writes it; empty:
-	// any
-	ExpectedName string `json:"-" pg:"expected_name"`
-	// An addition: the entry of the payment that it refunds, and the sender's name
-	RefundOf   *uuid.UUID `json:"refundOf" pg:"refund_of"`
-	RefundName *string    `json:"-" pg:"refund_name"`
-	ByPolicy   bool       `json:"-" pg:"by_policy"`
+	// An addition: the entry of the payment that it refunds
+	RefundOf *uuid.UUID `json:"refundOf"`
 	// An addition: "approval" while it lacks approvals (approve.go); nil otherwise
-	Awaiting        *string    `json:"awaiting"`
-	ApprovalsNeeded int        `json:"-" pg:"approvals_needed"`
-	MadeBy          *uuid.UUID `json:"-" pg:"made_by"` // the member who asked for it; nil: an API key
-	ApprovalHook    *string    `json:"-" pg:"approval_hook"`
+	Awaiting *string `json:"awaiting"`
 	// An addition: the bank's record differs, and nobody has dealt with that yet
 	Differs bool `json:"differs"`
 	// nil: the transfer was made by its adoption, long after the order; CreatedAt is the adoption's
@@ -153,7 +143,7 @@ type Transfer struct {
 // was not made it has only what it kept, which the books then have (toBook).
 const chargesTaken = `(t.status NOT IN ('failed', 'refunded') OR coalesce(t.booked_fee, 0) + coalesce(t.booked_taxes, 0) > 0)`
 
-const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, ` + shownBankCode + `, ` + shownAccountNumber + `,
+const columns = `t.id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.currency, a.account_ref, ` + shownBankCode + `, ` + shownAccountNumber + `,
 	t.attempt_count, t.created_at, t.updated_at,
 	CASE WHEN ` + chargesTaken + ` THEN t.provider_fee END, CASE WHEN ` + chargesTaken + ` THEN t.provider_vat END, CASE WHEN ` + chargesTaken + ` THEN t.provider_stamp_duty END,
 	nullif(t.failure_reason, ''), nullif(t.account_name, ''), nullif(t.bank_name, ''), t.narration, t.paid_amount, t.refund_of,
@@ -162,7 +152,7 @@ const columns = `t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t
 
 func (t *Transfer) fields() []any {
 	return []any{
-		&t.ID, &t.TenantID, &t.AccountID, &t.MerchantTxRef, &t.Status, &t.Amount, &t.Currency, &t.AccountRef, &t.BankCode, &t.AccountNumber,
+		&t.ID, &t.AccountID, &t.MerchantTxRef, &t.Status, &t.Amount, &t.Currency, &t.AccountRef, &t.BankCode, &t.AccountNumber,
 		&t.AttemptCount, &t.CreatedAt, &t.UpdatedAt, &t.ProviderFee, &t.VAT, &t.StampDuty,
 		&t.FailureReason, &t.AccountName, &t.BankName, &t.Narration, &t.PaidAmount, &t.RefundOf, &t.Awaiting, &t.Differs, &t.OrderedAt,
 	}
