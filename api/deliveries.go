@@ -12,42 +12,6 @@ import (
 	"ajo/internal/webhook"
 )
 
-// deliveryView is a delivery as its tenant sees it.
-type deliveryView struct {
-	ID                 uuid.UUID      `json:"id"`
-	EventType          webhook.Type   `json:"eventType"`
-	TransactionGroupID uuid.UUID      `json:"transactionGroupId"`
-	AccountRef         string         `json:"accountRef"`
-	AccountID          uuid.UUID      `json:"accountId"`
-	CallbackURL        string         `json:"callbackUrl"`
-	Status             webhook.Status `json:"status"`
-	AttemptCount       int            `json:"attemptCount"`
-	LastError          string         `json:"lastError"`
-	NextAttemptAt      *time.Time     `json:"nextAttemptAt"`
-	CreatedAt          time.Time      `json:"createdAt"`
-	DeliveredAt        *time.Time     `json:"deliveredAt"`
-	EndpointID         *uuid.UUID     `json:"endpointId"`
-	Resent             bool           `json:"resent"`
-}
-
-func viewDelivery(d webhook.Delivery) deliveryView {
-	return deliveryView{
-		ID: d.ID, EventType: d.EventType, TransactionGroupID: d.TransactionGroupID, AccountRef: d.AccountRef, AccountID: d.AccountID, CallbackURL: d.CallbackURL,
-		Status: d.Status, AttemptCount: d.AttemptCount, LastError: d.LastError, NextAttemptAt: d.NextAttemptAt, CreatedAt: d.CreatedAt,
-		DeliveredAt: d.DeliveredAt, EndpointID: d.EndpointID, Resent: d.Resent,
-	}
-}
-
-// attemptView is one delivery attempt.
-type attemptView struct {
-	Attempt      int       `json:"attempt"`
-	StartedAt    time.Time `json:"startedAt"`
-	DurationMs   int64     `json:"durationMs"`
-	StatusCode   *int      `json:"statusCode"`
-	Error        string    `json:"error"`
-	ResponseBody string    `json:"responseBody"` // invalid UTF-8 is replaced
-}
-
 var errEndpointFilter = errs.New(errs.Invalid, "endpointId must be an endpoint's id, or default")
 
 // endpointFilter reads the filter by endpoint; "default" is the accounts' and the tenant's URL.
@@ -91,16 +55,16 @@ func (e *edge) listDeliveries(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	views := make([]deliveryView, len(list))
+	own := make([]webhook.Delivery, len(list))
 	for i, d := range list {
-		views[i] = viewDelivery(d)
+		own[i] = d.Delivery
 	}
 	archived, err := e.Webhooks.ArchivedBefore(c.UserContext())
 	return answer(c, struct {
-		Deliveries     []deliveryView `json:"deliveries"`
-		ArchivedBefore *time.Time     `json:"archivedBefore"`
-		Pagination     page.Info      `json:"pagination"`
-	}{views, archived, info}, err)
+		Deliveries     []webhook.Delivery `json:"deliveries"`
+		ArchivedBefore *time.Time         `json:"archivedBefore"`
+		Pagination     page.Info          `json:"pagination"`
+	}{own, archived, info}, err)
 }
 
 // deliveryID is the delivery that the path names; uuid.Nil when it is not an id.
@@ -119,18 +83,7 @@ func (e *edge) getDelivery(c *fiber.Ctx) error {
 		return err
 	}
 	d, err := e.Webhooks.Show(c.UserContext(), caller(c).ID, id)
-	if err != nil {
-		return err
-	}
-	attempts := make([]attemptView, len(d.Attempts))
-	for i, a := range d.Attempts {
-		attempts[i] = attemptView{a.Number, a.StartedAt, a.Duration.Milliseconds(), a.StatusCode, a.Error, string(a.Body)}
-	}
-	return c.JSON(struct {
-		deliveryView
-		Body     string        `json:"body"`
-		Attempts []attemptView `json:"attempts"`
-	}{viewDelivery(d.Delivery), d.Body, attempts})
+	return answer(c, d, err)
 }
 
 // replayDelivery is POST /auth/deliveries/:id/replay.
@@ -140,7 +93,7 @@ func (e *edge) replayDelivery(c *fiber.Ctx) error {
 		return err
 	}
 	d, err := e.Webhooks.ReplayOwn(c.UserContext(), caller(c).ID, id, e.acting(c))
-	return answer(c, viewDelivery(d), err)
+	return answer(c, d, err)
 }
 
 // replaySince is POST /auth/deliveries/replay, an addition: the dead letters of a time and later.

@@ -73,7 +73,7 @@ func (w *world) everyEnd(m member) {
 // list reads a page of the tenant's deliveries, as "event status".
 func (m member) deliveries(w *world, query string) (out []string, ids []uuid.UUID) {
 	w.T.Helper()
-	var page struct{ Deliveries []deliveryView }
+	var page struct{ Deliveries []webhook.Delivery }
 	w.do("GET", "/auth/deliveries"+query, "", m.withSession()...).ok(200, &page)
 	for _, d := range page.Deliveries {
 		out, ids = append(out, string(d.EventType)+" "+string(d.Status)), append(ids, d.ID)

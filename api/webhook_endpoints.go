@@ -125,5 +125,5 @@ func (e *edge) resendEvent(c *fiber.Ctx) error {
 		return err
 	}
 	d, err := e.Webhooks.Resend(c.UserContext(), caller(c).ID, id, webhook.Type(event), endpoint, e.acting(c))
-	return answer(c.Status(http.StatusCreated), viewDelivery(d), err)
+	return answer(c.Status(http.StatusCreated), d, err)
 }

@@ -79,7 +79,7 @@ func TestArchiveCommands(t *testing.T) {
 		return said
 	}
 	missing := func() *time.Time { // as the console shows it
-		return decode[list[webhook.Delivery]](o, "deliveries", "list", "--limit", "1").ArchivedBefore
+		return decode[list[webhook.Record]](o, "deliveries", "list", "--limit", "1").ArchivedBefore
 	}
 	require.Empty(t, listed())
 	require.Nil(t, missing())

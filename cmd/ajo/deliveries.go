@@ -25,7 +25,7 @@ func (t *tool) newDeliveriesListCmd() *cobra.Command {
 	var status, event, tenantName string
 	var before *time.Time
 	var cmd *cobra.Command
-	cmd = newListCmd(t, listing[webhook.Delivery]{
+	cmd = newListCmd(t, listing[webhook.Record]{
 		command: command{
 			short: "List outbound deliveries, newest first", example: "  ajo deliveries list --status dead_letter --tenant ops@shop.example",
 			flags: func(cmd *cobra.Command) {
@@ -34,7 +34,7 @@ func (t *tool) newDeliveriesListCmd() *cobra.Command {
 				t.addTenant(cmd, &tenantName, "only this tenant's, by id or e-mail")
 			},
 		},
-		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]webhook.Delivery, page.Info, error) {
+		read: func(ctx context.Context, tools *app.Tools, _ []string, r page.Request) ([]webhook.Record, page.Info, error) {
 			owner, err := tenantID(ctx, tools, tenantName)
 			if err != nil {
 				return nil, page.Info{}, err
@@ -49,7 +49,7 @@ func (t *tool) newDeliveriesListCmd() *cobra.Command {
 			return all, info, err
 		},
 		archivedBefore: func() *time.Time { return before },
-		row: func(d webhook.Delivery, _ time.Time) []field {
+		row: func(d webhook.Record, _ time.Time) []field {
 			return []field{
 				{"DELIVERY", d.ID.String()},
 				{"CREATED", stamp(&d.CreatedAt)},
@@ -80,20 +80,10 @@ func tenantID(ctx context.Context, tools *app.Tools, name string) (uuid.UUID, er
 	return owner.ID, err
 }
 
-// attemptView is an attempt with its duration in milliseconds and the receiver's answer as text.
-type attemptView struct {
-	Number     int
-	StartedAt  time.Time
-	DurationMs int64
-	StatusCode *int
-	Error      string
-	Body       string
-}
-
 // deliveryView is what `deliveries show` prints as JSON.
 type deliveryView struct {
-	webhook.Delivery
-	Attempts []attemptView // the last one first
+	webhook.Record
+	Attempts []webhook.Attempt // the last one first
 }
 
 func (t *tool) newDeliveryShowCmd() *cobra.Command {
@@ -103,14 +93,10 @@ func (t *tool) newDeliveryShowCmd() *cobra.Command {
 			example: "  ajo deliveries show 0198c0de-0000-7000-8000-000000000001",
 		},
 		read: byID("the delivery", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (v deliveryView, err error) {
-			if v.Delivery, err = tools.Webhooks.Get(ctx, id); err != nil {
+			if v.Record, err = tools.Webhooks.Get(ctx, id); err != nil {
 				return v, err
 			}
-			attempts, err := tools.Webhooks.Attempts(ctx, id)
-			v.Attempts = make([]attemptView, len(attempts))
-			for i, a := range attempts {
-				v.Attempts[i] = attemptView{a.Number, a.StartedAt, a.Duration.Milliseconds(), a.StatusCode, a.Error, string(a.Body)}
-			}
+			v.Attempts, err = tools.Webhooks.Attempts(ctx, id)
 			return v, err
 		}),
 		print: printDelivery,
@@ -138,11 +124,11 @@ func printDelivery(out io.Writer, d deliveryView) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	return printTable(out, d.Attempts, func(a attemptView) []field {
+	return printTable(out, d.Attempts, func(a webhook.Attempt) []field {
 		return []field{
 			{"ATTEMPT", strconv.Itoa(a.Number)},
 			{"STARTED", stamp(&a.StartedAt)},
-			{"TOOK", strconv.FormatInt(a.DurationMs, 10) + "ms"},
+			{"TOOK", strconv.FormatInt(a.DurationMS, 10) + "ms"},
 			{"STATUS", optional(a.StatusCode)},
 			{"ERROR", a.Error},
 			{"ANSWER", cut(a.Body, 80)},

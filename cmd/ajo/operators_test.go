@@ -250,9 +250,9 @@ func TestDeliveriesCommands(t *testing.T) {
 	golden(t, `
 		DELIVERY  CREATED  EVENT  STATUS  ATTEMPTS  NEXT  URL  LAST ERROR
 		<id>  <time>  payment.received  dead_letter  6  -  https://shop.example/hook  HTTP 500`, o.good("deliveries", "list", "--status", "dead_letter", "--tenant", o.tenant.String()))
-	require.Equal(t, id, decode[list[webhook.Delivery]](o, "deliveries", "list").Items[0].ID)
-	require.Empty(t, decode[list[webhook.Delivery]](o, "deliveries", "list", "--status", "pending").Items)
-	require.Empty(t, decode[list[webhook.Delivery]](o, "deliveries", "list", "--event", "payment.confirmed").Items)
+	require.Equal(t, id, decode[list[webhook.Record]](o, "deliveries", "list").Items[0].ID)
+	require.Empty(t, decode[list[webhook.Record]](o, "deliveries", "list", "--status", "pending").Items)
+	require.Empty(t, decode[list[webhook.Record]](o, "deliveries", "list", "--event", "payment.confirmed").Items)
 	shown := o.good("deliveries", "show", id.String())
 	golden(t, `
 		delivery  <id>

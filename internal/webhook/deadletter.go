@@ -32,7 +32,7 @@ type DeadLetter struct {
 // page.ErrCursor.
 func (s *Service) DeadLetters(ctx context.Context, tenant uuid.UUID, r page.Request) ([]DeadLetter, page.Info, error) {
 	list := pg.List[DeadLetter]{Name: page.DeadLetters, ID: func(d DeadLetter) uuid.UUID { return d.ID }, Row: func(row pgx.CollectableRow) (DeadLetter, error) {
-		d, err := pgx.RowToStructByPos[Delivery](row)
+		d, err := pgx.RowToStructByPos[Record](row)
 		return DeadLetter{ID: d.ID, CallbackURL: d.CallbackURL, Status: d.Status, AttemptCount: d.AttemptCount, LastError: d.LastError, CreatedAt: d.CreatedAt.UTC()}, err
 	}}
 	return list.Page(ctx, pg.Reader(ctx, s.pool), r, deliveryQuery+` WHERE d.tenant_id = @tenant AND d.dead AND d.id < @before ORDER BY d.id DESC LIMIT @limit`,
@@ -53,7 +53,8 @@ func (s *Service) ReplayOwn(ctx context.Context, tenant, id uuid.UUID, by audit.
 	if err := s.replayOf(ctx, tenant, id, by); err != nil {
 		return Delivery{}, err
 	}
-	return s.find(ctx, tenant, id)
+	d, err := s.find(ctx, tenant, id)
+	return d.Delivery, err
 }
 
 // Deliveries that are sent again together are due one after the other, not all at once, so that new
@@ -88,7 +89,7 @@ func firstOf(at time.Time) uuid.UUID {
 
 // Replayable is a dead letter as a replay sends it: with its endpoint's URL of now. For operators;
 // the refusals of [Service.Replay].
-func (s *Service) Replayable(ctx context.Context, id uuid.UUID) (d Delivery, err error) {
+func (s *Service) Replayable(ctx context.Context, id uuid.UUID) (d Record, err error) {
 	if d, err = s.Get(ctx, id); err != nil {
 		return d, err
 	}

@@ -202,7 +202,7 @@ func TestAnswersThatAreNoSuccess(t *testing.T) {
 		require.Equal(t, failure, b.get(id).LastError)
 		require.Equal(t, failure, b.attempts(id)[0].Error)
 		if strings.HasSuffix(url, "/noise") {
-			require.Equal(t, noise[:16<<10], b.attempts(id)[0].Body)
+			require.Equal(t, string(noise[:16<<10]), b.attempts(id)[0].Body)
 		}
 	}
 	require.Empty(t, other.seen())

@@ -16,43 +16,49 @@ import (
 	"ajo/internal/pg"
 )
 
-// Delivery is a row of the table.
+// Delivery is a delivery as its tenant sees it. Field names and casing are the wire's, also of
+// [Attempt] and [Detail].
 type Delivery struct {
-	ID                 uuid.UUID
-	TenantID           uuid.UUID
-	AccountID          uuid.UUID
-	AccountRef         string
-	TransactionGroupID uuid.UUID
-	EventType          Type
-	CallbackURL        string
-	Status             Status
-	AttemptCount       int
-	LastError          string
-	NextAttemptAt      *time.Time
-	LeasedUntil        *time.Time
-	CreatedAt          time.Time
-	DeliveredAt        *time.Time
-	EndpointID         *uuid.UUID // nil: the account's or the tenant's URL
-	Resent             bool       // it is a resend that somebody asked for
+	ID                 uuid.UUID  `json:"id"`
+	EventType          Type       `json:"eventType"`
+	TransactionGroupID uuid.UUID  `json:"transactionGroupId"`
+	AccountRef         string     `json:"accountRef"`
+	AccountID          uuid.UUID  `json:"accountId"`
+	CallbackURL        string     `json:"callbackUrl"`
+	Status             Status     `json:"status"`
+	AttemptCount       int        `json:"attemptCount"`
+	LastError          string     `json:"lastError"`
+	NextAttemptAt      *time.Time `json:"nextAttemptAt"`
+	CreatedAt          time.Time  `json:"createdAt"`
+	DeliveredAt        *time.Time `json:"deliveredAt"`
+	EndpointID         *uuid.UUID `json:"endpointId"` // nil: the account's or the tenant's URL
+	Resent             bool       `json:"resent"`     // it is a resend that somebody asked for
+}
+
+// Record is a delivery as operators see it.
+type Record struct {
+	Delivery
+	TenantID    uuid.UUID
+	LeasedUntil *time.Time
 }
 
 // selectDelivery shows a tenant that an error of ours occurred, but not its text.
 const selectDelivery = `
-	SELECT d.id, d.tenant_id, d.account_id, a.account_ref, d.transaction_group_id, d.event_type, d.callback_url, d.status, d.attempt_count,
+	SELECT d.id, d.event_type, d.transaction_group_id, a.account_ref, d.account_id, d.callback_url, d.status, d.attempt_count,
 		CASE WHEN w.attempts > 0 THEN 'not sent: an error on our side; it will be tried again' ELSE d.last_error END,
-		w.due_at, w.leased_until, d.created_at, d.delivered_at, d.endpoint_id, d.resent`
+		w.due_at, d.created_at, d.delivered_at, d.endpoint_id, d.resent, d.tenant_id, w.leased_until`
 
 const deliveryQuery = selectDelivery + `
 	FROM deliveries d JOIN accounts a ON a.id = d.account_id LEFT JOIN work w ON w.kind = 'deliver' AND w.id = d.id`
 
 // Attempt is one attempt to deliver.
 type Attempt struct {
-	Number     int // from 1
-	StartedAt  time.Time
-	Duration   time.Duration
-	StatusCode *int   // nil when no answer came
-	Error      string // empty when delivered
-	Body       []byte // of the answer, at most 16 KiB, as it came
+	Number     int       `json:"attempt"` // from 1
+	StartedAt  time.Time `json:"startedAt"`
+	DurationMS int64     `json:"durationMs"`
+	StatusCode *int      `json:"statusCode"`   // nil when no answer came
+	Error      string    `json:"error"`        // empty when delivered
+	Body       string    `json:"responseBody"` // at most 16 KiB, as it came; JSON replaces what is not UTF-8
 }
 
 // Filter narrows a list; empty fields do not.
@@ -69,7 +75,7 @@ const maxAttempts = 100
 
 // List lists deliveries, newest first: of all tenants, for operators, or of the one that the filter
 // names. [ErrStatus], [errType], or page.ErrCursor.
-func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Delivery, page.Info, error) {
+func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Record, page.Info, error) {
 	if !Transitions.Knows(f.Status) {
 		return nil, page.Info{}, ErrStatus
 	}
@@ -77,7 +83,7 @@ func (s *Service) List(ctx context.Context, f Filter, r page.Request) ([]Deliver
 		return nil, page.Info{}, errType
 	}
 	q := pg.Reader(ctx, s.pool)
-	list := pg.List[Delivery]{Name: page.Deliveries, ID: func(d Delivery) uuid.UUID { return d.ID }, Row: pgx.RowToStructByPos[Delivery]}
+	list := pg.List[Record]{Name: page.Deliveries, ID: func(d Record) uuid.UUID { return d.ID }, Row: pgx.RowToStructByPos[Record]}
 	args := pgx.NamedArgs{
 		"tenant": unlessNil(f.TenantID), "account": unlessNil(f.AccountID), "status": string(f.Status), "type": string(f.EventType),
 		"endpoint": uuid.NullUUID{}, "default": f.Endpoint != nil && *f.Endpoint == uuid.Nil,
@@ -129,13 +135,13 @@ const (
 func unlessNil(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: id != uuid.Nil} }
 
 // Get returns a delivery of any tenant, for operators, or [ErrNotFound].
-func (s *Service) Get(ctx context.Context, id uuid.UUID) (Delivery, error) {
+func (s *Service) Get(ctx context.Context, id uuid.UUID) (Record, error) {
 	return s.find(ctx, uuid.Nil, id)
 }
 
 // find returns a delivery of the tenant, or of any (uuid.Nil).
-func (s *Service) find(ctx context.Context, tenant, id uuid.UUID) (Delivery, error) {
-	d, err := pg.One(ctx, s.pool, pgx.RowToStructByPos[Delivery], ErrNotFound, deliveryQuery+` WHERE d.id = $1 AND ($2::uuid IS NULL OR d.tenant_id = $2)`, id, unlessNil(tenant))
+func (s *Service) find(ctx context.Context, tenant, id uuid.UUID) (Record, error) {
+	d, err := pg.One(ctx, s.pool, pgx.RowToStructByPos[Record], ErrNotFound, deliveryQuery+` WHERE d.id = $1 AND ($2::uuid IS NULL OR d.tenant_id = $2)`, id, unlessNil(tenant))
 	if errors.Is(err, ErrNotFound) {
 		err = missing(ctx, s.pool, tenant, id)
 	}
@@ -167,8 +173,8 @@ func (s *Service) ArchivedBefore(ctx context.Context) (*time.Time, error) {
 // Detail is a delivery with what was sent and each attempt.
 type Detail struct {
 	Delivery
-	Body     string    // the JSON that is signed and sent
-	Attempts []Attempt // the last one first, at most a hundred
+	Body     string    `json:"body"`     // the JSON that is signed and sent
+	Attempts []Attempt `json:"attempts"` // the last one first, at most a hundred
 }
 
 // Show returns a delivery of the tenant, or [ErrNotFound].
@@ -185,7 +191,7 @@ func (s *Service) Show(ctx context.Context, tenant, id uuid.UUID) (Detail, error
 		return Detail{}, err
 	}
 	attempts, err := s.Attempts(ctx, id)
-	return Detail{Delivery: d, Body: string(body), Attempts: attempts}, err
+	return Detail{Delivery: d.Delivery, Body: string(body), Attempts: attempts}, err
 }
 
 // The attempt that delivered it is in the delivery's own row.
@@ -198,11 +204,10 @@ const attemptsSQL = `
 // Attempts returns the delivery's attempts, the last one first, at most a hundred. The caller has
 // checked that the delivery may be shown.
 func (s *Service) Attempts(ctx context.Context, id uuid.UUID) ([]Attempt, error) {
-	return pg.Collect(ctx, s.pool, func(row pgx.CollectableRow) (Attempt, error) {
-		var a Attempt
-		var ms int64
-		err := row.Scan(&a.Number, &a.StartedAt, &ms, &a.StatusCode, &a.Error, &a.Body)
-		a.Duration = time.Duration(ms) * time.Millisecond
+	return pg.Collect(ctx, s.pool, func(row pgx.CollectableRow) (a Attempt, err error) {
+		var body []byte
+		err = row.Scan(&a.Number, &a.StartedAt, &a.DurationMS, &a.StatusCode, &a.Error, &body)
+		a.Body = string(body)
 		return a, err
 	}, attemptsSQL, id, maxAttempts)
 }

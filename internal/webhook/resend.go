@@ -71,5 +71,6 @@ func (s *Service) Resend(ctx context.Context, tenant, group uuid.UUID, event Typ
 	if err != nil {
 		return Delivery{}, err
 	}
-	return s.find(ctx, tenant, id)
+	d, err := s.find(ctx, tenant, id)
+	return d.Delivery, err
 }

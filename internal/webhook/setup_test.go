@@ -134,7 +134,7 @@ func (b *bundle) deliveries() int {
 	return testenv.Value[int](b.Env, `SELECT count(*) FROM deliveries WHERE tenant_id = $1`, b.tenant)
 }
 
-func (b *bundle) get(id uuid.UUID) Delivery {
+func (b *bundle) get(id uuid.UUID) Record {
 	b.T.Helper()
 	d, err := b.Get(b.ctx, id)
 	require.NoError(b.T, err)

@@ -9,6 +9,14 @@
 // delivery is sent at least once and each attempt is counted once; an endpoint and a tenant take a
 // bounded share of the workers, and a dead endpoint takes one. (Specification, "Outbound event";
 // decisions, "Outbound deliveries" and "Webhook endpoints".)
+//
+// Which struct is which row of deliveries:
+//
+//	[Delivery]   for its tenant; [Record] is the same for operators, [Detail] with its attempts
+//	dueDelivery  to be attempted
+//	queued       to be inserted: a [NewDelivery] on its way to one URL
+//
+// [DeadLetter] and [Logged] are lists of the specification and of the log, of the same rows.
 package webhook
 
 import (

@@ -10,15 +10,15 @@ import { table } from './table.js';
 import { badge, card, code, dim, empty, facts, pageHead, region, time } from './ui.js';
 
 // standing is a delivery's status; an event that goes to no URL is in its tenant's log, and was delivered to nobody.
-const standing = (d) => badge(d.CallbackURL ? d.Status : 'logged');
+const standing = (d) => badge(d.callbackUrl ? d.status : 'logged');
 
 export function deliveries(_, query) {
   return listPage({
     title: 'Webhooks', lead: 'Events on their way to tenants. A dead letter has used up its attempts.', query: { status: 'dead_letter', ...query }, command: 'deliveries list', caption: 'Webhooks', noun: 'delivery', nouns: 'deliveries', none: 'None.',
     fields: [choice('status', 'Status', 'pending', 'delivered', 'dead_letter'), { name: 'event', label: 'Event', placeholder: 'payment.received' }, { name: 'tenant', label: 'Tenant (ID or e-mail)' }],
     columns: [
-      { name: 'Event', head: true, value: (d) => h('a', { href: to`/deliveries/${d.ID}` }, d.EventType) }, { name: 'Created', value: (d) => time(d.CreatedAt) }, { name: 'Status', value: standing },
-      { name: 'Attempts', number: true, value: (d) => String(d.AttemptCount) }, { name: 'To', loose: true, value: (d) => d.CallbackURL || '—' }, { name: 'Last error', wide: true, value: (d) => d.LastError || '—' },
+      { name: 'Event', head: true, value: (d) => h('a', { href: to`/deliveries/${d.id}` }, d.eventType) }, { name: 'Created', value: (d) => time(d.createdAt) }, { name: 'Status', value: standing },
+      { name: 'Attempts', number: true, value: (d) => String(d.attemptCount) }, { name: 'To', loose: true, value: (d) => d.callbackUrl || '—' }, { name: 'Last error', wide: true, value: (d) => d.lastError || '—' },
     ],
   });
 }
@@ -27,10 +27,10 @@ export function delivery({ id }, _, session) {
   return showPage({
     title: 'Webhook', up: { href: '#/deliveries', name: 'Webhooks' }, command: 'deliveries show', query: { delivery: id },
     render: (d, reload) => [
-      card('Delivery', facts([['Event', d.EventType], ['Status', standing(d)], ['To', d.CallbackURL], ['Account', d.AccountRef], ['Attempts', String(d.AttemptCount)], ['Last error', d.LastError], ['Created', time(d.CreatedAt)], ['Delivered', time(d.CallbackURL && d.DeliveredAt)], ['Next', time(d.NextAttemptAt)], ['ID', code(id)]]),
-        d.Status === 'dead_letter' && h('div', { class: 'actions' }, acts(session, { command: 'deliveries replay', label: 'Send again', kind: 'main', danger: false, values: { delivery: id }, text: 'It gets a fresh set of attempts.', done: reload }))),
+      card('Delivery', facts([['Event', d.eventType], ['Status', standing(d)], ['To', d.callbackUrl], ['Account', d.accountRef], ['Attempts', String(d.attemptCount)], ['Last error', d.lastError], ['Created', time(d.createdAt)], ['Delivered', time(d.callbackUrl && d.deliveredAt)], ['Next', time(d.nextAttemptAt)], ['ID', code(id)]]),
+        d.status === 'dead_letter' && h('div', { class: 'actions' }, acts(session, { command: 'deliveries replay', label: 'Send again', kind: 'main', danger: false, values: { delivery: id }, text: 'It gets a fresh set of attempts.', done: reload }))),
       card('Attempts', d.Attempts?.length ? h('div', { class: 'table' }, table('Attempts', [
-        { name: 'Attempt', head: true, value: (a) => String(a.Number) }, { name: 'At', value: (a) => time(a.StartedAt) }, { name: 'Took', number: true, value: (a) => `${a.DurationMs} ms` }, { name: 'Answer', value: (a) => (a.StatusCode ? String(a.StatusCode) : dim('none')) }, { name: 'Error', loose: true, value: (a) => a.Error || '—' }, { name: 'Body', loose: true, value: (a) => a.Body.slice(0, 300) || '—' },
+        { name: 'Attempt', head: true, value: (a) => String(a.attempt) }, { name: 'At', value: (a) => time(a.startedAt) }, { name: 'Took', number: true, value: (a) => `${a.durationMs} ms` }, { name: 'Answer', value: (a) => (a.statusCode ? String(a.statusCode) : dim('none')) }, { name: 'Error', loose: true, value: (a) => a.error || '—' }, { name: 'Body', loose: true, value: (a) => a.responseBody.slice(0, 300) || '—' },
       ], d.Attempts)) : dim('None yet.')),
     ],
   });

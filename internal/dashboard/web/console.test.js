@@ -414,7 +414,7 @@ test('what may be in the archive is not said to be nothing', async () => {
   const note = page.getByText('may be archived');
   await page.getByText('None.', { exact: true }).waitFor();
   await note.waitFor();
-  items = [{ ID: '0198c0de-0000-7000-8000-000000000001', EventType: 'payment.received', Status: 'delivered', AttemptCount: 1, CallbackURL: 'https://shop.example/hook', CreatedAt: '2026-11-01T09:00:00Z' }];
+  items = [{ id: '0198c0de-0000-7000-8000-000000000001', eventType: 'payment.received', status: 'delivered', attemptCount: 1, callbackUrl: 'https://shop.example/hook', createdAt: '2026-11-01T09:00:00Z' }];
   await page.getByRole('button', { name: 'Refresh' }).click();
   await page.getByRole('link', { name: 'payment.received' }).waitFor();
   await note.waitFor();
