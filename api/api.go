@@ -22,6 +22,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"ajo/internal/account"
+	"ajo/internal/clock"
 	"ajo/internal/customer"
 	"ajo/internal/fee"
 	"ajo/internal/idempotency"
@@ -29,6 +30,7 @@ import (
 	"ajo/internal/metrics"
 	"ajo/internal/page"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/replica"
 	"ajo/internal/tenant"
 	"ajo/internal/transfer"
@@ -52,6 +54,8 @@ const (
 
 // Options are what the edge needs.
 type Options struct {
+	Pool      *pg.Pool
+	Clock     clock.Clock
 	Tenants   *tenant.Service
 	Accounts  *account.Service
 	Customers *customer.Service
@@ -114,7 +118,7 @@ func New(o Options) *fiber.App {
 		e.exportPlaces = newExports(exportsAtOnce)
 	}
 	if e.reads, e.nins = o.readPlaces, newChecks(); e.reads == nil {
-		e.reads = newReads(int(o.Tenants.Pool.Config().MaxConns))
+		e.reads = newReads(int(o.Pool.Config().MaxConns))
 	}
 	e.SignatureHeader = cmp.Or(e.SignatureHeader, "provider-signature")
 	e.TimestampHeader = cmp.Or(e.TimestampHeader, "provider-timestamp")

@@ -24,7 +24,7 @@ func (e *edge) listAudit(c *fiber.Ctx) error {
 		return err
 	}
 	return answerPage(c, "entries", func(r page.Request) ([]audit.Line, page.Info, error) {
-		return audit.Own(c.UserContext(), e.Tenants.Pool, caller(c).ID, f, r)
+		return audit.Own(c.UserContext(), e.Pool, caller(c).ID, f, r)
 	})
 }
 
@@ -35,7 +35,7 @@ func (e *edge) auditCSV(c *fiber.Ctx) error {
 		return err
 	}
 	return e.sendFile(c, "text/csv; charset=utf-8", "csv", func(ctx context.Context, b *bytes.Buffer) (string, error) {
-		lines, err := audit.OwnAll(ctx, e.Tenants.Pool, caller(c).ID, f)
+		lines, err := audit.OwnAll(ctx, e.Pool, caller(c).ID, f)
 		if err != nil {
 			return "", err
 		}

@@ -229,7 +229,7 @@ func payoutReceipt(from string, t transfer.Transfer, made statement.Made) statem
 
 // made returns what files say about themselves: when they were made, and whether in test mode.
 func (e *edge) made() statement.Made {
-	return statement.Made{At: e.Accounts.Clock.Now(), Test: e.Sandbox != nil}
+	return statement.Made{At: e.Clock.Now(), Test: e.Sandbox != nil}
 }
 
 // export sends a statement.
@@ -271,7 +271,7 @@ func (e *edge) sendFile(c *fiber.Ctx, media, ending string, write func(ctx conte
 		name = "test-" + name
 	}
 	c.Set(fiber.HeaderContentType, media)
-	c.Set(fiber.HeaderContentDisposition, attachment(name, e.Accounts.Clock.Now(), ending))
+	c.Set(fiber.HeaderContentDisposition, attachment(name, e.Clock.Now(), ending))
 	return c.Send(b.Bytes())
 }
 

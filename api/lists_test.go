@@ -179,7 +179,7 @@ func (w *world) long() bool { return w.listRows() > 3*pg.ScanLimit }
 // record makes the services of the lists ask a pool that remembers what it is asked.
 func (w *world) record() (*pg.Pool, func() []testenv.Statement) {
 	pool, asked := w.Recorded()
-	w.opts.Payments.Pool = pool
+	w.opts.Pool, w.opts.Payments.Pool = pool, pool
 	w.opts.Accounts.Pool, w.opts.Customers.Pool, w.opts.Transfers.Pool, w.opts.Tenants.Pool = pool, pool, pool, pool
 	usual := w.Pool
 	w.Pool = pool

@@ -88,6 +88,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	log := slog.New(LogHandler(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	bank, nins := w.startBank(log)
 	w.opts = Options{
+		Pool: w.Pool, Clock: w.Clock,
 		Tenants: tenant.New(tenant.Options{Pool: w.Pool, Clock: w.Clock, Box: box, Mail: w.mails, Log: log}),
 		Accounts: account.New(account.Options{Pool: w.Pool, Bank: bank, Box: box, Clock: w.Clock, EnsureSecret: func(ctx context.Context, tx pg.Tx, id uuid.UUID) error {
 			return tenant.EnsureWebhookSecret(ctx, tx, box, w.Clock.Now(), id)

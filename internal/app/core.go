@@ -109,14 +109,16 @@ func (c *core) openServices() {
 	p.Spool, p.Box, p.WebhookSecret = c.spool, c.box, c.cfg.ProviderWebhookSecret
 	p.PreviousSecret, p.PreviousUntil = c.cfg.ProviderWebhookSecretPrevious, c.cfg.ProviderWebhookSecretPreviousUntil
 	p.ConfirmMisses, p.ConfirmDeadline = c.cfg.ConfirmMisses, c.cfg.ConfirmDeadline
+	p.SendBack = func(ctx context.Context, id uuid.UUID) error { return c.transfers.RefundByPolicy(ctx, id) }
+	p.ExpeditePayouts = func(ctx context.Context, tx pg.Tx, refs []string) error { return c.transfers.ExpediteTx(ctx, tx, refs) }
 	c.payments = payment.New(p)
 	t := c.transferOptions()
 	t.Hooks = safehttp.New(safehttp.Options{Allow: c.cfg.CallbackAllow, RequireHTTPS: c.cfg.Production(), Timeout: hookTimeout})
 	t.Box, t.Test = c.box, c.cfg.Sandbox
 	t.Delays, t.Lease, t.RecipientRate, t.Provisional = c.cfg.SettleDelays, c.cfg.SettleLease, c.cfg.ProviderRecipientRate, c.cfg.SettleProvisional
+	t.OpenRecall = c.payments.RecallTakenBack
 	c.transfers = transfer.New(t)
 	c.closers = append(c.closers, c.payments.Close, c.transfers.Close)
-	c.payments.SendBack, c.payments.ExpeditePayouts, c.transfers.OpenRecall = c.transfers.RefundByPolicy, c.transfers.ExpediteTx, c.payments.RecallTakenBack
 }
 
 // hookTimeout is how long a tenant's own system has to answer whether a payout may leave. It is

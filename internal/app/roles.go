@@ -83,7 +83,7 @@ func startAPIWith(ctx context.Context, cfg config.Config, log *slog.Logger, bank
 	c.closers = append(c.closers, answers.Close)
 	test, simulated := c.testMode(bank)
 	server := api.New(api.Options{
-		Test: test, Sandbox: simulated,
+		Pool: c.Pool, Clock: &c.clock, Test: test, Sandbox: simulated,
 		Tenants: tenants, Accounts: c.accounts, Customers: customers, Payments: c.payments, Webhooks: c.webhooks(0), Limits: limits, Enqueuer: c.enqueuer,
 		Transfers: c.transfers, Banks: c.banks, Fees: c.fees, Answers: answers, Replica: reads,
 		TenantLimits: &limit.Service{Pool: c.Pool, Clock: &c.clock},
