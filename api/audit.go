@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -34,7 +35,7 @@ func (e *edge) auditCSV(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return e.sendFile(c, "text/csv; charset=utf-8", "csv", func(ctx context.Context, b *bytes.Buffer) (string, error) {
+	return e.sendFile(c, "text/csv; charset=utf-8", "csv", time.Time{}, func(ctx context.Context, b *bytes.Buffer) (string, error) {
 		lines, err := audit.OwnAll(ctx, e.Pool, caller(c).ID, f)
 		if err != nil {
 			return "", err

@@ -113,7 +113,7 @@ func (e *edge) exportAll(c *fiber.Ctx, media, ending string, limit int, write fu
 	if ending == "xml" {
 		f.Direction, f.Status = "", ""
 	}
-	return e.sendFile(c, media, ending, func(ctx context.Context, b *bytes.Buffer) (string, error) {
+	return e.sendFile(c, media, ending, f.To, func(ctx context.Context, b *bytes.Buffer) (string, error) {
 		t := caller(c)
 		list, without, err := e.Accounts.Exports(ctx, t.ID, f, limit)
 		if err != nil {
@@ -151,7 +151,7 @@ var (
 // paymentReceipt is GET /auth/payments/:id/receipt.pdf, an addition: for a confirmed payment that
 // nobody says was taken back.
 func (e *edge) paymentReceipt(c *fiber.Ctx) error {
-	return e.sendFile(c, "application/pdf", "pdf", func(ctx context.Context, b *bytes.Buffer) (string, error) {
+	return e.sendFile(c, "application/pdf", "pdf", time.Time{}, func(ctx context.Context, b *bytes.Buffer) (string, error) {
 		p, err := e.Payments.Timeline(ctx, caller(c).ID, pathID(c))
 		switch {
 		case err != nil:
@@ -176,7 +176,7 @@ func goneBack(p payment.Timeline) statement.GoneBack {
 // transferReceipt is GET /auth/transfers/:merchantTxRef/receipt.pdf, an addition: for a payout that
 // the bank has made, by its newest record.
 func (e *edge) transferReceipt(c *fiber.Ctx) error {
-	return e.sendFile(c, "application/pdf", "pdf", func(ctx context.Context, b *bytes.Buffer) (string, error) {
+	return e.sendFile(c, "application/pdf", "pdf", time.Time{}, func(ctx context.Context, b *bytes.Buffer) (string, error) {
 		t, err := e.Transfers.Get(ctx, caller(c).ID, pathParam(c, "merchantTxRef"))
 		switch {
 		case err != nil:
@@ -238,14 +238,17 @@ func (e *edge) export(c *fiber.Ctx, media, ending string, write func(ctx context
 	if err != nil {
 		return err
 	}
-	return e.sendFile(c, media, ending, func(ctx context.Context, b *bytes.Buffer) (string, error) {
+	return e.sendFile(c, media, ending, f.To, func(ctx context.Context, b *bytes.Buffer) (string, error) {
 		name, err := write(ctx, b, pathParam(c, accountRef), f)
 		return "statement-" + name, err
 	})
 }
 
-// sendFile sends a complete file, so that an error is answered as one and not as half a file.
-func (e *edge) sendFile(c *fiber.Ctx, media, ending string, write func(ctx context.Context, b *bytes.Buffer) (name string, err error)) error {
+// sendFile sends a complete file, so that an error is answered as one and not as half a file. to is
+// the end of the file's period; zero: it has none. If the period ends while the file is made, the
+// file may lack its last entries, although it is dated after the end: it is refused. If it has
+// ended before, [ledger.AwaitEnd] sees to that.
+func (e *edge) sendFile(c *fiber.Ctx, media, ending string, to time.Time, write func(ctx context.Context, b *bytes.Buffer) (name string, err error)) error {
 	ctx := c.UserContext()
 	leave, err := e.exportPlaces.enter(ctx, caller(c).ID)
 	switch {
@@ -256,10 +259,14 @@ func (e *edge) sendFile(c *fiber.Ctx, media, ending string, write func(ctx conte
 		return err
 	}
 	defer leave()
+	lasts := to.After(e.Accounts.Clock.Now())
 	var b bytes.Buffer
 	name, err := write(ctx, &b)
 	if err == nil {
 		err = e.stands(ctx, c)
+	}
+	if made := e.Accounts.Clock.Now(); err == nil && lasts && !to.After(made) {
+		err = ledger.ErrPosting
 	}
 	if errors.Is(err, ledger.ErrPosting) {
 		c.Set(fiber.HeaderRetryAfter, strconv.Itoa(exportRetry))

@@ -220,6 +220,31 @@ func TestFileOfAPeriodThatIsNotComplete(t *testing.T) {
 	require.Contains(t, w.do("GET", path, "", m.withSession()...).ok(200, nil).Body, "5000.00")
 }
 
+// A file whose period ends while it is made is refused: it may lack the last entries of the period,
+// and would be dated as if it had them. Asked for once more, it waits for them.
+func TestFileOfAPeriodThatEndsMeanwhile(t *testing.T) {
+	w := setup(t)
+	m, _ := w.funded("5000.00")
+	for _, path := range []string{
+		"/auth/accounts/shop-1/statement.csv", "/auth/accounts/shop-1/statement.pdf", "/auth/accounts/shop-1/statement.xml",
+		"/auth/statement.csv", "/auth/statement.pdf", "/auth/statement.xml", "/auth/payments.csv",
+	} {
+		pool, asked := w.BeforeTheSecond("", func() { w.Clock.Advance(time.Minute) })
+		w.opts.Accounts.Pool, w.opts.Payments.Pool = pool, pool
+		w.serve()
+		to := func(after time.Duration) string {
+			return path + "?to=" + url.QueryEscape(w.Clock.Now().Add(after).UTC().Format(time.RFC3339Nano))
+		}
+		ends := to(time.Minute)
+		r := w.do("GET", ends, "", m.withSession()...)
+		r.refused(503, "entries of this period are still being posted: try again")
+		require.Equal(t, "5", r.Header.Get("Retry-After"), path)
+		require.Greater(t, asked.Load(), int64(1), path)
+		w.do("GET", ends, "", m.withSession()...).ok(200, nil)
+		w.do("GET", to(time.Microsecond), "", m.withSession()...).ok(200, nil)
+	}
+}
+
 // There is a receipt of what is final, and of nothing else.
 func TestReceipts(t *testing.T) {
 	w := setup(t)

@@ -82,7 +82,7 @@ func (e *edge) paymentsCSV(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return e.sendFile(c, "text/csv; charset=utf-8", "csv", func(ctx context.Context, b *bytes.Buffer) (string, error) {
+	return e.sendFile(c, "text/csv; charset=utf-8", "csv", f.To, func(ctx context.Context, b *bytes.Buffer) (string, error) {
 		return "payments", statement.PaymentsCSV(b, func(each func(ledger.Payment) error) error {
 			return e.Payments.Each(ctx, caller(c).ID, ref, f, maxCSVLines, each)
 		})
