@@ -33,7 +33,8 @@ func (t *tool) newHoldsCmd() *cobra.Command {
 		command: command{
 			use: "holds", short: "List open holds of all tenants, newest first, or their sums",
 			long: `Lists the open holds: those that tenants have placed, and those of tier limits (limit), of payments that an account's policy holds
-(policy) or pays back (refund), and of shares of recalled payments (recall). --summary adds them up by tenant and source, and in total.`,
+(policy) or pays back (refund), and of shares of recalled payments (recall). What is held of a recalled payment itself is no hold: "ajo recalls list" shows it.
+--summary adds the holds up by tenant and source, and in total.`,
 			example: "  ajo accounts holds --source policy --older 72h\n  ajo accounts holds --summary --tenant ops@shop.example",
 			flags: func(cmd *cobra.Command) {
 				addChoice(cmd, &source, "source", ledger.HeldByTenant, ledger.HeldByLimit, ledger.HeldByPolicy, ledger.HeldForRefund, ledger.HeldByRecall)

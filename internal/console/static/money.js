@@ -148,12 +148,12 @@ export function freezes(_, query, session) {
 
 // holds are the open ones of all tenants, summed up and one by one.
 export function holds(_, query, session) {
-  const sums = ({ tenant, source, older }) => region(() => reads('accounts holds', { summary: 'true', tenant, source, older }), (all) => h('div', { class: 'table' }, table('Held in all', [
+  const sums = ({ tenant, source, older }) => region(() => reads('accounts holds', { summary: 'true', tenant, source, older }), (all) => h('div', { class: 'table' }, table('Sums of holds', [
     { name: 'Tenant', head: true, loose: true, value: (s) => s.TenantName }, { name: 'Source', value: (s) => s.Source || '—' }, { name: 'Holds', number: true, value: (s) => String(s.Count) }, { name: 'Sum', number: true, value: (s) => sum(s.Amount) },
     { name: 'Oldest', value: (s) => time(s.Oldest) },
   ], [...all.items, { TenantName: 'All', Count: all.count, Amount: all.total }])));
   return listPage({
-    title: 'Holds', lead: 'Money that may not leave: a tenant’s own holds, and those of limits, policies, refunds and recalls.', query, command: 'accounts holds', caption: 'Holds', noun: 'hold', nouns: 'holds', none: 'No such money is held.', above: { title: 'In all', of: sums },
+    title: 'Holds', lead: 'Money that may not leave: a tenant’s own holds, and those of limits, policies, refunds and of shares of recalled payments. What is held of a recalled payment itself is no hold: see Recalls.', query, command: 'accounts holds', caption: 'Holds', noun: 'hold', nouns: 'holds', none: 'No such hold.', above: { title: 'All holds', of: sums },
     fields: [choice('source', 'Source', 'tenant', 'limit', 'policy', 'refund', 'recall'), { name: 'older', label: 'Held for', options: [['', 'Any time'], ['24h', 'A day or more'], ['168h', 'A week or more'], ['720h', 'Thirty days or more']] }, { name: 'tenant', label: 'Tenant (ID or e-mail)' }],
     columns: [
       { name: 'Account', head: true, loose: true, value: (v) => v.accountRef }, { name: 'Since', value: (v) => time(v.createdAt) }, { name: 'Amount', number: true, value: (v) => sum(v.amount) }, { name: 'Source', value: (v) => v.source },

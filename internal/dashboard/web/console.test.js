@@ -357,7 +357,7 @@ test('what is held is summed up, found by its source, and released; a system acc
   const v = await desk('ugo');
   const { page } = v;
   await go(page, '/holds?tenant=' + encodeURIComponent(t.email));
-  const all = page.getByRole('region', { name: 'In all' }).getByRole('row', { name: 'All' });
+  const all = page.getByRole('region', { name: 'All holds' }).getByRole('row', { name: 'All' });
   await all.getByText('₦1,500.50').waitFor();
   await page.getByRole('row', { name: 'a dispute' }).getByText('₦1,200.50').waitFor();
   await decided(page, 'Release', undefined, page.getByRole('row', { name: 'a deposit' }));
@@ -369,7 +369,8 @@ test('what is held is summed up, found by its source, and released; a system acc
   await all.getByText('₦1,300.00').waitFor();
   await decided(page, 'Release', undefined, page.getByRole('row', { name: 'another deposit' }));
   await page.getByLabel('Source').selectOption('recall');
-  await page.getByText('No such money is held.').waitFor();
+  await page.getByText('No such hold.').waitFor();
+  await page.getByText('What is held of a recalled payment itself is no hold: see Recalls.').waitFor();
   await all.getByText('₦0.00').waitFor();
   assert.equal((await t.call('GET', '/v1/accounts/shop-1/balance')).held, '1200.50');
 
