@@ -4,7 +4,7 @@ import { get, queryText, segment } from './api.js';
 import { asked } from './dialog.js';
 import { h } from './dom.js';
 import { field } from './form.js';
-import { fixed, naira, words } from './format.js';
+import { fixed, kobo, naira, words } from './format.js';
 import { holdButton, releaseButton } from './holds.js';
 import { once, sum, sumField } from './proof.js';
 import { setQuery, to } from './route.js';
@@ -125,14 +125,15 @@ function head(a, b, hold) {
 }
 
 // standing is what is held of the balance, and why: until somebody releases it, or the bank has said what is true.
+// Of a payment that both a recall and a hold keep, only the larger of the two sums is shown: so the column adds up.
 function standing({ holds, pagination }, { recalls, pagination: more }, reload) {
   const lines = [
     ...recalls.map((r) => ({
-      at: r.openedAt, amount: r.amount, until: 'The bank’s record decides',
+      at: r.openedAt, amount: holds.some((x) => x.entryId === r.entryId && kobo(x.amount) > kobo(r.amount)) ? null : r.amount, until: 'The bank’s record decides',
       why: [h('strong', null, 'The bank may have taken back a payment'), r.senderName && [' · ', r.senderName], ' · ', time(r.postedAt), h('div', { class: 'reference' }, r.providerTxnRef)],
     })),
     ...holds.map((x) => ({
-      at: x.createdAt, amount: x.amount, why: x.reason, release: reload && releaseButton(x, reload),
+      at: x.createdAt, amount: recalls.some((r) => r.entryId === x.entryId && kobo(r.amount) >= kobo(x.amount)) ? null : x.amount, why: x.reason, release: reload && releaseButton(x, reload),
       until: x.until ? time(x.until) : x.source === 'limit' ? 'A higher tier of the customer allows it' : x.source === 'recall' ? 'The bank’s record decides' : x.source === 'refund' ? 'It is refunded or released' : 'It is released',
     })),
   ];
@@ -140,7 +141,7 @@ function standing({ holds, pagination }, { recalls, pagination: more }, reload) 
     { name: 'Since', head: true, value: (l) => time(l.at) },
     { name: 'Why', wide: true, value: (l) => l.why },
     { name: 'Until', value: (l) => l.until },
-    { name: 'Held', number: true, value: (l) => amount(l.amount) },
+    { name: 'Held', number: true, value: (l) => (l.amount ? amount(l.amount) : dim('in the sum of the payment')) },
     ...(reload ? [{ name: 'Release', value: (l) => l.release ?? dim('—') }] : []),
   ];
   return lines.length > 0 && h('section', { class: 'card', 'aria-labelledby': 'h-held' }, h('h2', { id: 'h-held' }, 'Held'),

@@ -47,6 +47,31 @@ test('an account says what is held of it: by holds, and for payments that the ba
   await v.close();
 });
 
+test('what both a recall and a hold keep of a payment is counted once', async () => {
+  const { service } = world;
+  const tenant = await newTenant();
+  const account = await open(tenant, 'customer-1', 'Ada Obi', { expectedAmount: 5000, policy: { under: 'hold' } });
+  await pay(account.BankAccountNumber, '4000.00', { sender: 'Chidi Eze' });
+  const paid = await entry(tenant, 'customer-1', 'the payment to be confirmed', (e) => e.Status === 'confirmed');
+  await service.request('POST', service.bank + '/control/faults', { add: [{ on: 'transactions', do: 'amount', value: '98000.00' }] });
+  try {
+    await service.tool('recalls', 'open', paid.TransactionGroupID, '--reason', 'a test', '--yes');
+    const v = await visitAs(tenant);
+    const { page } = v;
+    await go(page, '/accounts/' + account.ID);
+    const held = page.getByRole('region', { name: 'Held', exact: true });
+    const recall = held.getByRole('row', { name: 'The bank may have taken back a payment' });
+    await recall.getByText('₦3,990.00').waitFor();
+    await held.getByRole('row').getByText('in the sum of the payment', { exact: true }).waitFor();
+    assert.equal(await held.locator('tbody tr').count(), 2);
+    assert.equal(await held.locator('tbody').getByText('₦3,990.00', { exact: true }).count(), 1, 'the sums are those of the balance');
+    await accessible(page, 'what is held twice');
+    await v.close();
+  } finally {
+    await service.request('POST', service.bank + '/control/faults', { clear: true });
+  }
+});
+
 test('what is under review is not shown as held of the balance', async () => {
   const { service } = world;
   const tenant = await newTenant();
