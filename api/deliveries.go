@@ -106,11 +106,11 @@ func (e *edge) replaySince(c *fiber.Ctx) error {
 	if err := in.err(); err != nil {
 		return err
 	}
-	archived, err := e.Webhooks.ArchivedBefore(c.UserContext())
+	n, more, err := e.Webhooks.ReplaySince(c.UserContext(), caller(c).ID, *since, e.acting(c))
 	if err != nil {
 		return err
 	}
-	n, more, err := e.Webhooks.ReplaySince(c.UserContext(), caller(c).ID, *since, e.acting(c))
+	archived, err := e.Webhooks.ArchivedBefore(c.UserContext()) // last: what is archived meanwhile is not sent
 	return answer(c, struct {
 		Count          int        `json:"count"`
 		HasMore        bool       `json:"hasMore"`

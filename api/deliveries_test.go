@@ -343,6 +343,27 @@ func TestReplayToAnEndpointThatGetsNothing(t *testing.T) {
 	w.do("POST", path, "", m.withSession()...).ok(200, nil)
 }
 
+// Dead letters that are archived while they are to be sent again are not sent, and the answer says
+// from when on they all were.
+func TestDeadLettersThatAreArchivedMeanwhile(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	end := time.Date(2025, 11, 1, 0, 0, 0, 0, time.UTC)
+	pool, asked := w.BeforeTheSecond("replayed_after", func() {
+		w.Exec(`INSERT INTO archives (partition, table_name, from_id, to_id, status, manifest, archived_at)
+			VALUES ('deliveries_20251001', 'deliveries', $1, $2, 'archived', '{}', $3)`, uuid.Nil, partition.Floor(end), w.Clock.Now())
+	})
+	w.opts.Webhooks = w.webhooks(w.opts.Tenants.Box, safehttp.Options{}, webhook.Options{Pool: pool})
+	t.Cleanup(w.opts.Webhooks.Close)
+	w.serve()
+	replayed := func() any {
+		return w.ask("POST", "/auth/deliveries/replay", `{"since":"2025-10-15T00:00:00Z"}`, 200, m.withSession())["archivedBefore"]
+	}
+	require.Nil(t, replayed())
+	require.Equal(t, "2025-11-01T00:00:00Z", replayed())
+	require.EqualValues(t, 2, asked.Load())
+}
+
 // All dead letters since a time are sent again with one call, by whom the role allows.
 func TestReplaySince(t *testing.T) {
 	spec.Shows(t, "event.out.dead-letters.informational")

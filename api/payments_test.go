@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,4 +190,37 @@ func TestPaymentTimeline(t *testing.T) {
 	w.Exec(`INSERT INTO archives (partition, table_name, from_id, to_id, status, manifest, archived_at) VALUES ('deliveries_earlier', 'deliveries', $1, $2, 'archived', '{}', $3)`,
 		uuid.Nil, partition.Floor(end), end)
 	require.Equal(t, end.Format(time.RFC3339), w.read(key, "/v1/payments/"+p["id"].(string))["archivedBefore"])
+}
+
+// A partition of deliveries may be archived while a payment is read: its rows are gone at once, and
+// the archives are read as they were. The answer still says that steps may be missing.
+func TestPaymentWhoseDeliveriesAreArchivedMeanwhile(t *testing.T) {
+	w := setup(t)
+	m := w.onboard()
+	key := m.withKey()
+	w.do("POST", "/auth/webhook-url", `{"url":"https://example.com/hook"}`, key...).ok(200, nil)
+	w.do("POST", "/v1/accounts", `{"externalRef":"shop-1","name":"Ada Obi"}`, key...).ok(201, nil)
+	w.pay(event{"r-1", "t-1", w.accountID(m, "shop-1"), "5000.00", "25"})
+	id := w.read(key, "/v1/payments").list("payments")[0]["id"].(string)
+	part := testenv.Value[string](w.Env, `SELECT tableoid::regclass::text FROM deliveries`)
+	end := w.Clock.Now().Truncate(time.Second).UTC()
+	pool, asked := w.BeforeTheSecond("'attempted'", func() {
+		w.Exec("ALTER TABLE deliveries DETACH PARTITION " + part)
+		w.Exec(`INSERT INTO archives (partition, table_name, from_id, to_id, status, manifest, archived_at) VALUES ($1, 'deliveries', $2, $3, 'archived', '{}', $4)`,
+			part, uuid.Nil, partition.Floor(end), end)
+	})
+	w.opts.Payments.Pool = pool
+	w.serve()
+	published := func(p fields) bool {
+		return slices.ContainsFunc(p.list("timeline"), func(s fields) bool { return s["step"] == "published" })
+	}
+	before := w.read(key, "/v1/payments/"+id)
+	require.True(t, published(before))
+	require.Nil(t, before["archivedBefore"])
+	meanwhile := w.read(key, "/v1/payments/"+id)
+	require.EqualValues(t, 2, asked.Load())
+	require.False(t, published(meanwhile))
+	require.Equal(t, end.Format(time.RFC3339), meanwhile["archivedBefore"])
+	w.Exec(`UPDATE archives SET status = 'restored', restored_at = $1`, end)
+	require.Nil(t, w.read(key, "/v1/payments/"+id)["archivedBefore"])
 }

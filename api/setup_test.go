@@ -138,7 +138,7 @@ func (w *world) webhooks(box *secret.Box, h safehttp.Options, o webhook.Options)
 	h.Timeout = cmp.Or(h.Timeout, time.Minute) // a busy machine is no slow receiver
 	client := safehttp.New(h)
 	w.T.Cleanup(client.Close)
-	o.Pool, o.Clock, o.Box, o.Client, o.Delays = w.Pool, w.Clock, box, client, defaults.DeliveryDelays
+	o.Pool, o.Clock, o.Box, o.Client, o.Delays = cmp.Or(o.Pool, w.Pool), w.Clock, box, client, defaults.DeliveryDelays
 	return webhook.New(o)
 }
 

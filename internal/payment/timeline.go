@@ -185,6 +185,9 @@ func (s *Service) Timeline(ctx context.Context, tenantID, id uuid.UUID) (Timelin
 		err = tx.QueryRow(ctx, `SELECT CASE WHEN source = 'webhook' THEN request_id ELSE '' END FROM inbound_events WHERE id = $1`, t.TransactionGroupID).Scan(&t.RequestID)
 		return pg.OrNone(err, nil) // none: archived
 	})
+	if err == nil {
+		err = t.archivedMeanwhile(ctx, s.Pool)
+	}
 	if err != nil {
 		return Timeline{}, err
 	}
@@ -196,4 +199,16 @@ func (s *Service) Timeline(ctx context.Context, tenantID, id uuid.UUID) (Timelin
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(slices.Index(StepNames, a.Step), slices.Index(StepNames, b.Step)), cmp.Compare(a.Reference, b.Reference))
 	})
 	return t, nil
+}
+
+// archivedMeanwhile moves ArchivedBefore to what it is now. When a partition of deliveries is taken
+// away after the snapshot has begun, its rows are gone for the snapshot too, but the snapshot still
+// reads the archives as they were. A partition that is restored meanwhile moves nothing: the
+// snapshot lacks its rows.
+func (t *Timeline) archivedMeanwhile(ctx context.Context, q pg.Querier) error {
+	now, err := partition.ArchivedBefore(ctx, q, "deliveries")
+	if now != nil && (t.ArchivedBefore == nil || now.After(*t.ArchivedBefore)) {
+		t.ArchivedBefore = now
+	}
+	return err
 }
