@@ -88,8 +88,9 @@ func (t *tool) newReleaseHoldCmd() *cobra.Command {
 	return t.newChangeCmd(change{
 		command: command{
 			use: "release <hold>", short: "Release a hold, including one of a limit, which the tenant cannot release",
-			long: `Ends a hold on an account's money: one that the tenant has placed, or one for money above a limit of the customer's tier. The
-money is available at once. "ajo customers tier" releases what a higher tier allows.`,
+			long: `Ends a hold on an account's money: one that the tenant has placed, or one for money above a limit of the customer's tier.
+Payouts can use the money unless the bank has not confirmed it yet or may have taken it back, or another limit holds it.
+"ajo customers tier" releases what a higher tier allows.`,
 			example: `  ajo accounts release 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the source of the money is shown"`,
 		},
 		plan: planByID("the hold", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {

@@ -158,7 +158,7 @@ export function holds(_, query, session) {
     columns: [
       { name: 'Account', head: true, loose: true, value: (v) => v.accountRef }, { name: 'Since', value: (v) => time(v.createdAt) }, { name: 'Amount', number: true, value: (v) => sum(v.amount) }, { name: 'Source', value: (v) => v.source },
       { name: 'Tenant', value: (v) => v.TenantName }, { name: 'Until', value: (v) => time(v.until, 'it is released') }, { name: 'Payment', value: (v) => (v.entryId ? code(v.entryId) : dim('—')) }, { name: 'Reason', wide: true, value: (v) => v.reason || '—' },
-      { name: 'Release', value: (v) => (v.source !== 'recall' ? acts(session, { command: 'accounts release', label: 'Release', values: { hold: v.id }, text: 'The money is available at once.', done: redraw }) : null) ?? dim('—') },
+      { name: 'Release', value: (v) => (v.source !== 'recall' ? acts(session, { command: 'accounts release', label: 'Release', values: { hold: v.id }, text: 'The hold ends. Payouts can use the money unless the bank has not confirmed it yet or may have taken it back, or a limit holds it.', done: redraw }) : null) ?? dim('—') },
     ],
   });
 }

@@ -27,10 +27,10 @@ export function releaseButton(x, reload) {
   return button('Release…', async () => {
     const back = x.source === 'refund' ? ' You then keep it; it does not go back to its sender.' : '';
     const yes = await confirmed({
-      title: `Release ${naira(x.amount)}?`, text: `Payouts can use it again, including those that wait for it.${back} Why it is held: ${x.reason}`, label: 'Release', danger: false,
+      title: `Release ${naira(x.amount)}?`, text: `This hold ends. Payouts can use the money unless the bank has not confirmed it yet or may have taken it back, or a limit holds it.${back} Why it is held: ${x.reason}`, label: 'Release', danger: false,
       act: () => once(`/auth/holds/${segment(x.id)}/release`, {}),
     });
-    if (yes) await done(reload, `${naira(x.amount)} is released.`);
+    if (yes) await done(reload, `The hold of ${naira(x.amount)} is released.`);
   }, { kind: 'small', describe: `Release ${naira(x.amount)}: ${x.reason}` });
 }
 

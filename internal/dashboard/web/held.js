@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { accessible, go, settled } from './browser.js';
+import { accessible, go, said, settled } from './browser.js';
 import { until } from './stack.js';
 import { entry, newTenant, open, pay, visitAs, world } from './world.js';
 
@@ -47,7 +47,7 @@ test('an account says what is held of it: by holds, and for payments that the ba
   await v.close();
 });
 
-test('what both a recall and a hold keep of a payment is counted once', async () => {
+test('what both a recall and a hold keep of a payment is counted once, and a release does not say that it may leave', async () => {
   const { service } = world;
   const tenant = await newTenant();
   const account = await open(tenant, 'customer-1', 'Ada Obi', { expectedAmount: 5000, policy: { under: 'hold' } });
@@ -66,6 +66,14 @@ test('what both a recall and a hold keep of a payment is counted once', async ()
     assert.equal(await held.locator('tbody tr').count(), 2);
     assert.equal(await held.locator('tbody').getByText('₦3,990.00', { exact: true }).count(), 1, 'the sums are those of the balance');
     await accessible(page, 'what is held twice');
+    await page.getByRole('button', { name: 'Release ₦3,990.00' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('This hold ends. Payouts can use the money unless the bank has not confirmed it yet or may have taken it back, or a limit holds it.').waitFor();
+    await dialog.getByRole('button', { name: 'Release' }).click();
+    await said(page, 'The hold of ₦3,990.00 is released.');
+    assert.equal(await held.locator('tbody tr').count(), 1);
+    await recall.getByText('₦3,990.00').waitFor();
+    assert.equal((await tenant.call('GET', '/v1/accounts/customer-1/balance')).available, '0.00');
     await v.close();
   } finally {
     await service.request('POST', service.bank + '/control/faults', { clear: true });

@@ -26,7 +26,7 @@ for (const [look, options] of Object.entries(looks)) {
     await looked(page, 'held', look);
     await page.getByRole('button', { name: 'Release ₦2,000.00: A dispute' }).click();
     await dialog.getByRole('button', { name: 'Release' }).click();
-    await said(page, '₦2,000.00 is released.');
+    await said(page, 'The hold of ₦2,000.00 is released.');
     assert.equal(await page.getByRole('region', { name: 'Held', exact: true }).count(), 0);
 
     await go(page, '/payments/' + paid.ID);
