@@ -243,12 +243,8 @@ func printReport(w io.Writer, r reconcile.Report, csv bool) error {
 	}
 	fmt.Fprintln(w)
 	if len(r.Exceptions) == 0 {
-		if f.Comparable && f.Unexplained.Sign() < 0 {
-			fmt.Fprintf(w, "No exceptions, but the wallet has NGN %s less than the books explain.\n", f.Unexplained.Neg())
-			return nil
-		}
-		fmt.Fprintln(w, "Bank and books agree.")
-		return nil
+		_, err := fmt.Fprintln(w, agreement(f))
+		return err
 	}
 	err = printTable(w, r.Exceptions, func(x reconcile.Exception) []field {
 		return []field{
@@ -265,6 +261,19 @@ func printReport(w io.Writer, r reconcile.Report, csv bool) error {
 		fmt.Fprintf(w, "and %d more\n", more)
 	}
 	return err
+}
+
+// agreement says how bank and books stand where a run found no exception.
+func agreement(f reconcile.Float) string {
+	switch less := f.Unexplained != nil && f.Unexplained.Sign() < 0; {
+	case less && f.Comparable:
+		return fmt.Sprintf("No exceptions, but the wallet has NGN %s less than the books explain.", f.Unexplained.Neg())
+	case less:
+		return fmt.Sprintf("No exceptions, but the wallet has NGN %s less than the books explain, as far as it can be compared: %s.", f.Unexplained.Neg(), f.Why)
+	case len(f.Explained) > 0: // exceptions that were dismissed, for example
+		return "No new exceptions."
+	}
+	return "Bank and books agree."
 }
 
 // writeReport prints a report as CSV: sums first, then exceptions, then how many of a kind are not
