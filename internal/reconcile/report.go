@@ -173,10 +173,12 @@ func (s *Signed) UnmarshalJSON(b []byte) error {
 
 // Float compares the wallet's balance in the newest event with the books as of that moment.
 type Float struct {
-	Comparable bool       `json:"comparable"`
-	Why        string     `json:"why,omitempty"` // it is not
-	At         *time.Time `json:"at,omitempty"`  // the event's time; all sums are as of then
-	EventID    *uuid.UUID `json:"eventId,omitempty"`
+	Comparable bool   `json:"comparable"`
+	Why        string `json:"why,omitempty"` // it is not
+	// the event's time. The sums are as of then together; of the parts, Customers is without what
+	// the platform has charged since, which is in Revenue and Taxes.
+	At      *time.Time `json:"at,omitempty"`
+	EventID *uuid.UUID `json:"eventId,omitempty"`
 	// what the event says; its signature does not cover it
 	Wallet    *Signed `json:"wallet,omitempty"`
 	Customers *Signed `json:"customers,omitempty"` // the sum of all balances
