@@ -2,8 +2,10 @@ package metrics
 
 import "time"
 
-// What the last light check of the books saw ([ajo/internal/invariant]); all are of one moment, in
-// each worker, once a minute.
+// What the last light check of the books saw ([ajo/internal/invariant]), in each worker, once a
+// minute. All are of one moment, except the sums of the balances (accounts, negative balances, the
+// sum of the unconfirmed credits): they are older where there are so many accounts that reading
+// them takes long.
 var (
 	Violations          = newGauge[int]("ajo_invariant_violations", "Rows that break an invariant, among the sums and what was posted in the last minutes. Above 0: run ajo ledger verify.")
 	BooksChecked        = newGauge[time.Time]("ajo_invariant_last_run_timestamp_seconds", "When the check last completed, with all of its parts.")

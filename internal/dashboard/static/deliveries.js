@@ -11,7 +11,7 @@ import { announce, badge, button, card, code, copyButton, dim, empty, facts, fol
 export const eventNames = {
   'payment.received': 'A payment was received.', 'payment.confirmed': 'The payment was confirmed.',
   'payment.reversed': 'The payment was not genuine, or it was taken back.', 'settlement.succeeded': 'A payout was completed.',
-  'settlement.failed': 'A payout failed; the money is back in the account.', 'settlement.refunded': 'A payout was returned by the bank, or was not made after all; the money is back in the account.',
+  'settlement.failed': 'A payout failed; its amount is back in the account.', 'settlement.refunded': 'A payout was returned by the bank, or was not made after all; its amount is back in the account.',
 };
 
 // archived says that deliveries of before a time are in no list.

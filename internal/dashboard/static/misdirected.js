@@ -18,12 +18,12 @@ export function misdirected() {
       { name: 'Received', value: (e) => time(e.ReceivedAt) },
     ],
     fetchPage: (range) => read('/auth/misdirected', 'events', range),
-    none: () => empty('No misdirected events.', 'Every payment was matched to an account.'),
+    none: () => empty('No payment is misdirected.'),
   });
   return {
     title: 'Misdirected',
     nodes: [
-      pageHead('Misdirected', { lead: 'Payments to any tenant that matched no account. An operator can assign them to one.', actions: refreshButton(found.reload) }),
+      pageHead('Misdirected', { lead: 'Payments to any tenant that matched no account. An operator assigns them to one, or pays them back.', actions: refreshButton(found.reload) }),
       found.box,
     ],
   };

@@ -20,6 +20,9 @@ const meaning = {
   refunded: 'The money is back in the account.',
 };
 
+// said is what a transfer's state means. Of one that was not made, the bank may keep its charges.
+const said = (t) => meaning[state(t)] + (['failed', 'refunded'].includes(t.status) && t.providerFee ? ' The bank kept its charges, which are not back where the account bears them.' : '');
+
 // contradicted is that the bank's record says otherwise of a transfer that has ended.
 const contradicted = (t) => t.differs && ['success', 'failed', 'refunded'].includes(t.status);
 
@@ -62,13 +65,13 @@ export function transfer({ ref }, _, session) {
   let last; // its state when it was read last
   const found = region(async () => {
     const t = await get(path);
-    if (last && last !== state(t)) announce(meaning[state(t)]);
+    if (last && last !== state(t)) announce(said(t));
     last = state(t);
     return { t, a: await get(path + '/approval') };
   }, ({ t, a }) => {
     const name = code(t.merchantTxRef);
     return [h('section', { class: 'card', 'aria-label': 'Transfer details' },
-      h('p', { class: 'big' }, amount(t.paidAmount ?? t.amount), ' ', badge(state(t))), h('p', { class: 'dim' }, meaning[state(t)], contradicted(t) && ' But the bank’s record says otherwise, and the service’s operators look into it.'),
+      h('p', { class: 'big' }, amount(t.paidAmount ?? t.amount), ' ', badge(state(t))), h('p', { class: 'dim' }, said(t), contradicted(t) && ' But the bank’s record says otherwise, and the service’s operators look into it.'),
       facts([
         ['Reference', h('span', { class: 'copyable' }, name, copyButton(t.merchantTxRef, 'Reference', name))],
         ['From account', h('a', { href: to`/accounts/${t.accountId}` }, t.accountRef)],
