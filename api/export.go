@@ -259,13 +259,13 @@ func (e *edge) sendFile(c *fiber.Ctx, media, ending string, to time.Time, write 
 		return err
 	}
 	defer leave()
-	lasts := to.After(e.Accounts.Clock.Now())
+	lasts := to.After(e.Clock.Now())
 	var b bytes.Buffer
 	name, err := write(ctx, &b)
 	if err == nil {
 		err = e.stands(ctx, c)
 	}
-	if made := e.Accounts.Clock.Now(); err == nil && lasts && !to.After(made) {
+	if made := e.Clock.Now(); err == nil && lasts && !to.After(made) {
 		err = ledger.ErrPosting
 	}
 	if errors.Is(err, ledger.ErrPosting) {
