@@ -27,7 +27,7 @@ type fund struct {
 	balance   money.Amount
 	behind    money.Amount // of pending transfers whose debits stand behind its own
 	others    money.Amount // of all pending transfers of the account but itself
-	reversed  money.Amount // taken back by recalls
+	reversed  money.Amount // taken back by recalls since its debit, and not back since
 	heldUntil *time.Time   // when the first hold ends by itself
 }
 
@@ -64,7 +64,8 @@ type verdicts struct {
 //
 // A recall, by which the bank takes confirmed money back, ends no transfer: those that lose their
 // cover wait for other money, or until somebody cancels them. Nor does a hold of the tenant end
-// one, as it can be released. A hold takes no transfer's cover: it is placed only on what all
+// one, as it can be released. What was taken back before the transfer's debit does not count: that
+// money was never its cover. A hold takes no transfer's cover: it is placed only on what all
 // debits leave ([ledger.PlaceHold]). What a policy holds to refund it pays for no transfer, as it
 // goes back to its sender: a transfer that waited for it would keep the refund waiting for the
 // transfer's own debit.
@@ -105,7 +106,8 @@ const debited = `t.amount + coalesce(t.reserved_fee, 0) + coalesce(t.platform_fe
 // fundsSQL sums up the pending transfers of accounts, with the fees reserved for them. (The CASE
 // hides the direction from the planner, which on a young table would use that condition alone, and
 // read the index of all entries.) What an account has is summed up once, however many of its
-// transfers are asked for: it may have any number of holds and recalls.
+// transfers are asked for: it may have any number of holds and recalls. A payment that counts again
+// after a recall, or a part of it, is in the balance: it is not taken back as well.
 var fundsSQL = `
 	WITH waiting AS (
 		SELECT t.id, t.account_id, e.seq,
@@ -117,10 +119,18 @@ var fundsSQL = `
 	has AS MATERIALIZED (
 		SELECT b.account_id, ` + ledger.Available("$4", "$3") + ` AS available, b.balance - CASE WHEN b.held_over IS NULL THEN 0 ELSE (
 				SELECT coalesce(sum(h.amount), 0) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.source = 'refund') END AS balance,
-			coalesce(b.recall_reversed, 0) AS reversed, CASE WHEN b.held_until <= $3 THEN (
+			CASE WHEN b.held_until <= $3 THEN (
 				SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3) ELSE b.held_until END AS held_until
-		FROM ledger_balances b WHERE b.account_id = ANY($2))
-	SELECT w.id, w.account_id, w.seq, f.available, f.balance, w.behind, w.others, f.reversed, f.held_until
+		FROM ledger_balances b WHERE b.account_id = ANY($2)),
+	taken AS MATERIALIZED (
+		SELECT v.account_id, v.seq, greatest(` + ledger.Brought("c") + ` - coalesce((
+				SELECT ` + ledger.Brought("n") + ` FROM ledger_entries n WHERE n.id = ANY(payment_entries(c))
+					AND CASE WHEN n.seq > v.seq THEN n.confirmed_at IS NOT NULL OR n.status = 'provisional' ELSE false END ORDER BY n.seq LIMIT 1), 0), 0) AS amount
+		FROM (SELECT a.account_id, min(a.seq) AS seq FROM asked a JOIN ledger_balances b ON b.account_id = a.account_id AND b.recall_reversed > 0 GROUP BY a.account_id) w
+		JOIN ledger_entries v ON v.account_id = w.account_id AND v.seq > w.seq AND v.reversed
+		JOIN ledger_entries c ON c.id = ANY(ARRAY[v.reversal_of]) AND c.kind = '' AND c.confirmed_at IS NOT NULL)
+	SELECT w.id, w.account_id, w.seq, f.available, f.balance, w.behind, w.others,
+		(SELECT coalesce(sum(x.amount), 0) FROM taken x WHERE x.account_id = w.account_id AND x.seq > w.seq), f.held_until
 	FROM asked w JOIN has f ON f.account_id = w.account_id ORDER BY w.account_id, w.seq`
 
 // readFunds reads the funds of the accounts' pending transfers, in the ledger's order, as of one

@@ -26,6 +26,7 @@ func TestPlansOnAnEmptyDatabase(t *testing.T) {
 			"transfers_waiting", "Index Cond: (account_id = ANY ($2))",
 			"Index Scan using ledger_entries_group on ledger_entries e", "Index Cond: (transaction_group_id = t.id)",
 			"Scan on ledger_balances_pkey", "holds_refund", "Index Cond: (account_id = b.account_id)",
+			"ledger_entries_reversed", "(seq > (min(a.seq)))", "Index Cond: (id = ANY (ARRAY[v.reversal_of]))",
 		}},
 		"submit":       {submitSQL, []string{row, named}},
 		"record":       {recordSQL, []string{row, named}},

@@ -139,3 +139,46 @@ func TestRecallWhileTheHolderIsNamed(t *testing.T) {
 	require.Equal(t, transfer.Success, b.run(p).Status)
 	b.paid(p)
 }
+
+// What a recall took back before a settlement was accepted was never its cover: if the money that
+// it waits for proves false, it fails, and the account's next money stays there.
+func TestFalseMoneyAfterAnOldRecall(t *testing.T) {
+	b := setup(t)
+	c := b.funded("100.00")
+	b.recall(c)
+	b.answered(c, "100.00", true)
+	b.funded("100.00")
+	p := b.settle("100.00")
+	require.Equal(t, transfer.Success, b.run(p).Status)
+	forged := b.credit("50.00")
+	late := b.settle("50.00")
+	b.step(late)
+	b.move(forged, ledger.EventReverse)
+	require.Equal(t, transfer.Failed, b.run(late).Status)
+	b.funded("50.00")
+	b.paid(p)
+}
+
+// A payment that was taken back and counts again is in the balance, and not taken back as well.
+func TestFalseMoneyAfterARestoredPayment(t *testing.T) {
+	b := setup(t)
+	c := b.funded("100.00")
+	forged := b.credit("100.00")
+	p := b.settle("200.00")
+	b.recall(c)
+	b.answered(c, "100.00", true)
+	again := uuid.Must(uuid.NewV7())
+	b.Exec(`INSERT INTO event_keys (request, transaction, event_id, event_type) VALUES ($1, event_key($2), $1, 'payment_restored:1')`, again, c.String())
+	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{
+			AccountID: b.account, Amount: money.Must("100.00"), TransactionGroupID: again, ProviderTxnRef: c.String(),
+		}})
+		return err
+	}))
+	b.waits(p)
+	b.move(again, ledger.EventHold) // it is not there, for the moment
+	b.waits(p)
+	b.move(again, ledger.EventConfirm)
+	b.move(forged, ledger.EventReverse)
+	require.Equal(t, transfer.Failed, b.run(p).Status)
+}
