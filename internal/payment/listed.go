@@ -27,6 +27,7 @@ type Entry struct {
 	Status ledger.Status
 	// of a replacement: the gross sum in the bank's own event; nil: it is none
 	Before *money.Amount
+	ByHand bool // a person has confirmed it, out of a review or with its true sum
 }
 
 // IsRest reports whether the entry counts what is left of the payment after the part that the
@@ -72,11 +73,13 @@ const returns = `FROM ledger_entries l JOIN transfers t ON t.refund_of = ANY(ARR
 			WHERE l.transaction_group_id = ANY(ARRAY[event_key('suspense:suspense:' || e.id)]) AND l.direction = 'credit' AND t.status NOT IN ('failed', 'refunded')`
 
 // entryColumns are an [Entry]'s, of inbound_events e, ledger_entries l and accounts a. Its sums are
-// the ledger's, not the event's; only the last is of an event, the bank's own of the transaction.
+// the ledger's, not the event's; only the one before the last is of an event, the bank's own of the
+// transaction.
 const entryColumns = `e.id, e.provider_txn_ref, l.amount + l.fee, l.fee, l.currency, a.bank_account_number, a.id, e.error_message <> '',
 	e.alias_number, e.alias, l.created_at, e.occurred_at, l.status, CASE WHEN e.replaces IS NOT NULL THEN (
 		SELECT o.amount FROM event_keys f JOIN inbound_events o ON o.id = ANY(ARRAY[f.event_id])
-		WHERE f.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))]) AND f.event_type = '` + typePayment + `' LIMIT 1) END`
+		WHERE f.transaction = ANY(ARRAY[event_key(nullif(e.provider_txn_ref, ''))]) AND f.event_type = '` + typePayment + `' LIMIT 1) END,
+	l.status = 'confirmed' AND (l.review_to_seq IS NOT NULL OR e.event_type LIKE '` + typeCorrected + `:%')`
 
 // eventsOf are the authentic events e of the transactions $1 (package pg, plans.go).
 const eventsOf = `unnest($1::text[]) AS m (ref) JOIN event_keys k ON k.transaction = ANY(ARRAY[event_key(nullif(m.ref, ''))])

@@ -12,6 +12,7 @@ import (
 	"ajo/internal/payment"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
+	"ajo/ledger"
 )
 
 // A payout whose record names another account or another bank is named, unless it moved no money:
@@ -357,6 +358,38 @@ func TestOldMisdirectedPaymentThatTheBankTakesBack(t *testing.T) {
 		require.Equal(t, "status_contradicts: the bank says refunded, and it is in suspense, misdirected: assigned, it is reversed", said(r)[stray.ID])
 		require.Equal(t, "-4975.00", testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items`).String())
 		b.Clock.Advance(20 * 24 * time.Hour) // from here on it is asked about as what runs have left open
+	}
+}
+
+// A payment that a person has found received, and that the bank has no record of, is named until
+// somebody dismisses it, and the wallet has it.
+func TestPaymentThatAPersonFoundReceived(t *testing.T) {
+	t.Parallel()
+	for name, decided := range map[string]func(b *bundle) string{
+		"confirmed out of a review": func(b *bundle) string {
+			id, txn := b.underWayForADay()
+			_, err := b.payments.DecideReview(b.ctx, id, ledger.EventConfirm, byHand)
+			require.NoError(b.T, err)
+			return txn.ID
+		},
+		"corrected": func(b *bundle) string {
+			txn, _ := b.correctedTo("4900.00", "100.00")
+			return txn
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			txn := decided(b)
+			b.bank.SetTransaction(txn, func(x *fakebank.Transaction) { x.Hidden = true })
+			b.Clock.Advance(time.Minute)
+			require.Equal(t, "unknown_at_bank: the bank neither lists it nor knows its id; a person has found that the wallet has it", said(b.lastHour())[txn])
+			require.Equal(t, "0.00", testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items WHERE ref = $1`, txn).String())
+			_, err := dismiss(b.svc, txn)
+			require.NoError(t, err)
+			r := b.lastHour()
+			require.Zero(t, r.Suspicious())
+		})
 	}
 }
 

@@ -350,14 +350,19 @@ func (r *comparison) askTransaction(ctx context.Context, id string) (provider.Tr
 
 const unknownByID = "the bank neither lists it nor knows its id"
 
-// lostPayment flags an entry that the bank does not know.
+// lostPayment flags an entry that the bank does not know. What a person has found received, without
+// a record, the wallet has.
 func (r *comparison) lostPayment(e *payment.Entry, why string) {
 	if e.Status == ledger.Reversed {
 		r.settle(aboutPayment, e.TxnRef)
 		return
 	}
+	effect := held(e).Neg()
+	if e.ByHand {
+		effect, why = money.Zero, why+"; a person has found that the wallet has it"
+	}
 	x := ofEntry(e, UnknownAtBank, why)
-	r.unsettled(item{subject: subject{aboutPayment, e.TxnRef}, exception: &x, effect: held(e).Neg(), since: e.OccurredAt})
+	r.unsettled(item{subject: subject{aboutPayment, e.TxnRef}, exception: &x, effect: effect, since: e.OccurredAt})
 }
 
 // readEntries adds up the entries of a slice, by the time of their payments, and asks about those

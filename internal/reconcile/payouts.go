@@ -371,9 +371,9 @@ func (r *comparison) askPayouts(ctx context.Context, s *slice, absent []transfer
 
 // lostPayout flags a payout that the books have and the bank does not know.
 func (r *comparison) lostPayout(t *transferRow) {
-	if t.Status != transfer.Success && (t.Status != transfer.Refunded || t.ByHand) {
-		// the bank has not reported its end yet, and the transfer asks; or the money has come back,
-		// or a person has found that it never left
+	if t.ByHand || t.Status != transfer.Success && t.Status != transfer.Refunded {
+		// the bank has not reported its end yet, and the transfer asks; or the money has come back;
+		// or a person has found what became of it, where the bank's index does not say
 		r.settle(aboutPayout, t.Ref)
 		return
 	}

@@ -302,6 +302,28 @@ func TestReconcilePayoutThatAPersonFoundUnpaid(t *testing.T) {
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 }
 
+// A payout that the bank has made, and that its index never has, needs nobody any more once a
+// person has found that out, and the wallet is as the books say.
+func TestReconcilePayoutThatAPersonFoundPaid(t *testing.T) {
+	t.Parallel()
+	for _, status := range []string{"processing", "success"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.fund("5000.00")
+			b.inBooks("not-listed", status, "300.00", nil)
+			b.Clock.Advance(31 * time.Minute)
+			require.Equal(t, status == "success", b.lastHour().Counts[reconcile.PayoutUnknown] == 1)
+			_, err := b.transfers().Resolve(b.ctx, "not-listed", transfer.Resolution{Paid: true}, byHand)
+			require.NoError(t, err)
+			for range 2 {
+				require.Empty(t, said(b.lastHour()))
+				require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+			}
+		})
+	}
+}
+
 // since is from when on the wallet has what an item says.
 func (b *bundle) since(ref string) time.Time {
 	b.T.Helper()

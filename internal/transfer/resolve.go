@@ -93,7 +93,8 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 //   - Not paid: one that is under way fails, one that was paid is refunded, and the money is back
 //     in the balance.
 //
-// If the books say so already, the difference from the bank's record is marked as dealt with.
+// If the books say so already, the difference from the bank's record is marked as dealt with. If
+// there is no record, the outcome stands by the person's word from then on.
 // Nothing is booked if a worker has learned something while the bank was asked, since the person
 // has not seen it. For operators. [ErrNotFound], [ErrNotSubmitted], [ErrLeased], [ErrMovedOn],
 // [ErrBankSays], [ErrAgrees], [ErrPaidSum].
@@ -136,7 +137,8 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 			}
 		}
 		from, differed := st.Status, st.Difference
-		if r, err = s.endByHand(ctx, tx, now, st, to, by.Reason); err != nil {
+		vouches := record == nil && (st.Status == Success || st.Status == Refunded) && !st.byHand && !st.movedSince(&before)
+		if r, err = s.endByHand(ctx, tx, now, st, to, vouches, by.Reason); err != nil {
 			return err
 		}
 		if err := dealtWith(ctx, tx, st, r, record); err != nil {
@@ -212,8 +214,9 @@ func (to Resolution) opposes(st *claimed, p *provider.Payout) bool {
 	return p.Status == provider.Success
 }
 
-// endByHand books a resolution of a transfer that is locked.
-func (s *Service) endByHand(ctx context.Context, tx pg.Tx, now time.Time, st *claimed, to Resolution, reason string) (Resolved, error) {
+// endByHand books a resolution of a transfer that is locked. It vouches for the outcome that the
+// books have, if no record of the bank's does.
+func (s *Service) endByHand(ctx context.Context, tx pg.Tx, now time.Time, st *claimed, to Resolution, vouches bool, reason string) (Resolved, error) {
 	sum := st.Amount
 	switch {
 	case to.Amount != nil:
@@ -231,6 +234,10 @@ func (s *Service) endByHand(ctx context.Context, tx pg.Tx, now time.Time, st *cl
 		return s.endOne(ctx, tx, s.ending(st, now, outcome{EventReject, byOperator, why, reasonResolvedNot}), now)
 	case !to.Paid && st.Status == Success:
 		return s.endOne(ctx, tx, s.ending(st, now, outcome{EventRefund, byOperator, why, reasonResolvedNot}), now)
+	case vouches:
+		if _, err := tx.Exec(ctx, `UPDATE transfers SET ended_by = $2, last_error = $3 WHERE id = $1`, st.ID, string(byOperator), why); err != nil {
+			return Resolved{}, err
+		}
 	case !st.Differs:
 		return Resolved{}, ErrAgrees
 	}

@@ -322,6 +322,40 @@ func TestResolveToWhatEndsMeanwhile(t *testing.T) {
 	}
 }
 
+// A person can vouch for an outcome that the bank has said, and that its index does not have any
+// more.
+func TestResolveOfAnOutcomeWithoutARecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		back bool
+		to   transfer.Resolution
+		want transfer.Status
+	}{"paid": {false, transfer.Resolution{Paid: true}, transfer.Success}, "given back": {true, transfer.Resolution{}, transfer.Refunded}} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			b.fund("100.00")
+			p := b.run(b.settle("100.00"))
+			if c.back {
+				_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
+				require.NoError(t, err)
+				b.asked(p, 1)
+			}
+			_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, c.to, byHand)
+			require.ErrorIs(t, err, transfer.ErrAgrees, "the bank's record says so")
+			require.Equal(t, "bank", row[string](b, p, "ended_by"))
+			due := b.DueAt(work.Settle, p.ID)
+			b.bank.Faults.Set(answers(fakebank.NotFound, 0))
+			r, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, c.to, byHand)
+			require.NoError(t, err)
+			require.Equal(t, c.want, r.Status)
+			require.Equal(t, "operator", row[string](b, p, "ended_by"))
+			require.Equal(t, due, b.DueAt(work.Settle, p.ID))
+			require.Equal(t, 1, testenv.Value[int](b.Env, `SELECT count(*) FROM audit_log WHERE action = 'transfers.resolve'`))
+			_, err = b.svc.Resolve(b.ctx, p.MerchantTxRef, c.to, byHand)
+			require.ErrorIs(t, err, transfer.ErrAgrees)
+		})
+	}
+}
+
 // Without a word of the bank's, a resolution that changes the status ends the difference that the
 // bank's last record had, and one that does not leaves it known.
 func TestResolvedWithoutTheBank(t *testing.T) {
