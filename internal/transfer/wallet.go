@@ -73,9 +73,10 @@ func RecordWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet) e
 	return CheckWallet(ctx, pool, w)
 }
 
-// wordStands is how long after a person has found a payout paid the books may move although the
-// bank does not find it: by then, one that it finds is not asked about any more.
-const wordStands = 48 * time.Hour
+// endStands is how long after a payout has ended the books may move although it is still asked
+// about: by then, the schedule of those questions is over, unless the bank does not answer them, as
+// after it has closed the account, or finds the payout no more.
+const endStands = 48 * time.Hour
 
 // MoveWallet moves the books to another wallet. If that is another account, nothing may still wait
 // for an answer about the previous one, or come to wait for it: a payment that is posted or
@@ -94,8 +95,8 @@ func MoveWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet, by 
 			if err := tx.QueryRow(ctx, `
 				SELECT (SELECT count(*) FROM work WHERE kind IN ('ingest', 'confirm')),
 					(SELECT count(*) FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND (t.attempt_count > 0 OR t.account_id = $1)
-						AND NOT (t.status = 'success' AND t.ended_by = 'operator' AND t.differs_since IS NULL AND t.updated_at < $2)),
-					(SELECT coalesce(sum(balance), 0) FROM ledger_balances WHERE account_id = $1)`, suspense.ID, now.Add(-wordStands)).Scan(&payments, &payouts, &misdirected); err != nil {
+						AND NOT (t.status NOT IN ('pending', 'processing') AND t.differs_since IS NULL AND t.updated_at < $2)),
+					(SELECT coalesce(sum(balance), 0) FROM ledger_balances WHERE account_id = $1)`, suspense.ID, now.Add(-endStands)).Scan(&payments, &payouts, &misdirected); err != nil {
 				return err
 			}
 			if payments+payouts > 0 || misdirected.Sign() != 0 {

@@ -150,3 +150,49 @@ func TestBooksMoveDaysAfterAPersonsWord(t *testing.T) {
 	require.NotNil(t, b.DueAt(work.Settle, p.ID))
 	require.NoError(t, move())
 }
+
+// Nor does a payout that has ended and is asked about for ever, because the account at the bank
+// answers no more: it may be closed, which is why the books must move.
+func TestBooksMoveFromAnAccountThatAnswersNoMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		ended func(*bundle) transfer.Transfer
+		since fakebank.Action
+	}{
+		"paid": {func(b *bundle) transfer.Transfer { return b.run(b.settle("100.00")) }, fakebank.Fail},
+		"not paid, by a person's word": {func(b *bundle) transfer.Transfer {
+			b.bank.Faults.Set(lags(365 * 24 * time.Hour))
+			p := b.settle("100.00")
+			b.asked(p, 1)
+			_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{}, byHand)
+			require.NoError(b.T, err)
+			return p
+		}, fakebank.Fail},
+		"given back": {func(b *bundle) transfer.Transfer {
+			p := b.run(b.settle("100.00"))
+			_, err := b.bank.EndPayout(p.MerchantTxRef, fakebank.StatusRefund)
+			require.NoError(b.T, err)
+			b.asked(p, 1)
+			require.Equal(b.T, transfer.Refunded, b.get(p.MerchantTxRef).Status)
+			return p
+		}, fakebank.NotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t)
+			move := func() error {
+				return transfer.MoveWallet(b.ctx, b.Pool, b.Clock.Now(), transfer.Wallet{AccountID: "other", Host: "bank.example"}, byHand)
+			}
+			require.NoError(t, transfer.RecordWallet(b.ctx, b.Pool, b.Clock.Now(), transfer.Wallet{AccountID: "ours", Host: "bank.example"}))
+			b.fund("100.00")
+			p := c.ended(b)
+			b.bank.Faults.Set(answers(c.since, 0))
+			b.asked(p, 2*len(defaults.SettleRechecks))
+			require.ErrorIs(t, move(), transfer.ErrWalletWaits, "it may answer yet")
+			b.Clock.Advance(49 * time.Hour)
+			b.Exec(`UPDATE transfers SET difference = 'it differs', differs_since = now() WHERE id = $1`, p.ID)
+			require.ErrorIs(t, move(), transfer.ErrWalletWaits, "a person has not dealt with it")
+			b.Exec(`UPDATE transfers SET differs_since = NULL WHERE id = $1`, p.ID)
+			require.NotNil(t, b.DueAt(work.Settle, p.ID))
+			require.NoError(t, move())
+		})
+	}
+}
