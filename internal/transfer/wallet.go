@@ -78,6 +78,16 @@ func RecordWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet) e
 // after it has closed the account, or finds the payout no more.
 const endStands = 48 * time.Hour
 
+// suspendedSQL sums up what is in suspense of the account $1's payments, each by itself: what was
+// paid back twice of one hides no other. A payment that was assigned has left by a debit of its own
+// group.
+const suspendedSQL = `
+	SELECT coalesce(sum(l.amount - b.back), 0)
+	FROM ledger_entries l CROSS JOIN LATERAL (
+		SELECT coalesce(sum(coalesce(t.paid_amount, t.amount)), 0) AS back FROM transfers t WHERE t.refund_of = l.id AND t.` + notMoved + `) b
+	WHERE l.account_id = $1 AND l.tenant_id = l.account_id AND l.kind = 'suspense' AND l.direction = 'credit' AND l.reversal_of IS NULL AND l.amount > b.back
+		AND NOT EXISTS (SELECT FROM ledger_entries d WHERE d.transaction_group_id = l.transaction_group_id AND d.direction = 'debit')`
+
 // MoveWallet moves the books to another wallet. If that is another account, nothing may still wait
 // for an answer about the previous one, or come to wait for it: a payment that is posted or
 // assigned later would be reversed, as the other account does not know it, and the refund of a
@@ -96,10 +106,10 @@ func MoveWallet(ctx context.Context, pool *pg.Pool, now time.Time, w Wallet, by 
 				SELECT (SELECT count(*) FROM work WHERE kind IN ('ingest', 'confirm')),
 					(SELECT count(*) FROM work w JOIN transfers t ON t.id = w.id WHERE w.kind = 'settle' AND (t.attempt_count > 0 OR t.account_id = $1)
 						AND NOT (t.status NOT IN ('pending', 'processing') AND t.differs_since IS NULL AND t.updated_at < $2)),
-					(SELECT coalesce(sum(balance), 0) FROM ledger_balances WHERE account_id = $1)`, suspense.ID, now.Add(-endStands)).Scan(&payments, &payouts, &misdirected); err != nil {
+					(`+suspendedSQL+`)`, suspense.ID, now.Add(-endStands)).Scan(&payments, &payouts, &misdirected); err != nil {
 				return err
 			}
-			if payments+payouts > 0 || misdirected.Sign() != 0 {
+			if payments+payouts > 0 || misdirected.IsPositive() {
 				return fmt.Errorf("%w: %d payments and %d payouts (ajo work list), and NGN %s in suspense (ajo events list --category misdirected)", ErrWalletWaits, payments, payouts, misdirected)
 			}
 		}

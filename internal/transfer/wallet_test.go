@@ -196,3 +196,29 @@ func TestBooksMoveFromAnAccountThatAnswersNoMore(t *testing.T) {
 		})
 	}
 }
+
+// What suspense has paid twice of one misdirected payment hides no other that is there: the books
+// stay until that one has left.
+func TestBooksStayWhileOneOfTwoMisdirectedPaymentsIsThere(t *testing.T) {
+	b := setup(t)
+	move := func() error {
+		return transfer.MoveWallet(b.ctx, b.Pool, b.Clock.Now(), transfer.Wallet{AccountID: "other", Host: "bank.example"}, byHand)
+	}
+	require.NoError(t, transfer.RecordWallet(b.ctx, b.Pool, b.Clock.Now(), transfer.Wallet{AccountID: "ours", Host: "bank.example"}))
+	suspense := func(event uuid.UUID, d ledger.Direction) {
+		require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
+			return ledger.PostMovements(b.ctx, tx, b.Clock.Now(), []ledger.Movement{{
+				Account: ledger.Suspense, Direction: d, Amount: money.Must("5.00"), Kind: ledger.KindSuspense,
+				TransactionGroupID: ledger.GroupOf(ledger.KindSuspense, ledger.Suspense, event),
+			}})
+		}))
+	}
+	assigned, waits := uuid.New(), uuid.New()
+	suspense(assigned, ledger.Credit)
+	suspense(assigned, ledger.Debit)
+	suspense(uuid.New(), ledger.Debit) // its refund has left as well
+	suspense(waits, ledger.Credit)
+	require.ErrorIs(t, move(), transfer.ErrWalletWaits)
+	suspense(waits, ledger.Debit)
+	require.NoError(t, move(), "suspense is below zero, and nothing can change that")
+}
