@@ -178,9 +178,13 @@ END $$;
 -- +goose StatementEnd
 
 CREATE TRIGGER transfers_refund AFTER INSERT ON transfers FOR EACH ROW WHEN (NEW.refund_of IS NOT NULL) EXECUTE FUNCTION transfer_refunds();
+-- A refund out of suspense that failed, and that the bank paid after its payment had been assigned,
+-- becomes that account's.
 CREATE TRIGGER transfers_refund_fixed AFTER UPDATE ON transfers FOR EACH ROW
-    WHEN ((OLD.refund_of, OLD.refund_name, OLD.expected_name, OLD.approvals_needed, OLD.made_by, OLD.approval_hook)
-        IS DISTINCT FROM (NEW.refund_of, NEW.refund_name, NEW.expected_name, NEW.approvals_needed, NEW.made_by, NEW.approval_hook))
+    WHEN ((OLD.refund_name, OLD.expected_name, OLD.approvals_needed, OLD.made_by, OLD.approval_hook)
+            IS DISTINCT FROM (NEW.refund_name, NEW.expected_name, NEW.approvals_needed, NEW.made_by, NEW.approval_hook)
+        OR OLD.refund_of IS DISTINCT FROM NEW.refund_of
+            AND NOT (OLD.tenant_id = OLD.account_id AND NEW.tenant_id <> NEW.account_id AND OLD.status IN ('failed', 'refunded')))
     EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER transfers_approved AFTER UPDATE ON transfers FOR EACH ROW
     WHEN (NEW.approvals_needed > 0 AND NOT (NEW.adopted AND NOT OLD.adopted)

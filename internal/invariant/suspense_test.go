@@ -16,6 +16,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/clock"
 	"ajo/internal/fakebank"
+	"ajo/internal/idempotency"
 	"ajo/internal/invariant"
 	"ajo/internal/money"
 	"ajo/internal/payment"
@@ -181,6 +182,52 @@ func TestMisdirectedMoneyThatComesBackInPart(t *testing.T) {
 	w.returned(stray, testenv.Value[string](w.Env, `SELECT max(merchant_tx_ref) FROM transfers WHERE refund_of IS NOT NULL`))
 	_, err = w.giveBack(stray)
 	require.ErrorIs(t, err, payment.ErrRefunding)
+	require.Empty(t, w.verify())
+}
+
+// A refund fails, the payment is assigned, and the bank has paid the refund after all: whom it was
+// assigned to has what went back, so the refund is that account's, and suspense is as it was.
+func TestMisdirectedMoneyThatGoesBackAfterItsAssignment(t *testing.T) {
+	w := setup(t)
+	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.PaidLate, Delay: time.Minute, Next: 1})
+	ref, err := w.giveBack(stray)
+	require.NoError(t, err)
+	id := w.transferOf(ref)
+	w.advance(id, transfer.Failed)
+	require.Equal(t, "4975.00", w.inSuspense())
+	_, err = w.payments.Assign(w.ctx, stray, payment.Destination{AccountID: w.account}, returned)
+	require.NoError(t, err)
+	balance := func() string {
+		b, err := ledger.ReadBalance(w.ctx, w.Pool, w.account)
+		require.NoError(t, err)
+		return b.Balance.String()
+	}
+	before := money.Must(balance())
+	w.Clock.Advance(time.Hour)
+	resolve := func() error {
+		_, err := w.transfers.Resolve(w.ctx, ref, transfer.Resolution{Paid: true}, returned)
+		return err
+	}
+	require.ErrorIs(t, resolve(), transfer.ErrAssignedOpen, "the bank has not confirmed it there")
+	w.confirm(stray)
+	require.NoError(t, resolve())
+	require.Equal(t, "0.00", w.inSuspense())
+	require.Equal(t, before.Sub(money.Must("4975.00")).String(), balance())
+	require.Empty(t, w.verify())
+	shown, err := w.transfers.Show(w.ctx, ref)
+	require.NoError(t, err)
+	require.Equal(t, []string{"shop", "success"}, []string{shown.AccountRef, string(shown.Status)})
+	entry := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM ledger_entries WHERE transaction_group_id = $1 AND direction = 'credit'`, stray)
+	_, err = w.transfers.Refund(w.ctx, w.tenant, entry, "", transfer.Maker{}, idempotency.Request{})
+	require.ErrorIs(t, err, transfer.ErrRefunded, "it has gone back")
+	require.ErrorIs(t, resolve(), transfer.ErrAgrees)
+
+	_, err = w.bank.EndPayout(ref, fakebank.StatusRefund)
+	require.NoError(t, err)
+	w.advance(id, transfer.Refunded)
+	require.Equal(t, before.String(), balance())
+	require.Equal(t, "0.00", w.inSuspense())
 	require.Empty(t, w.verify())
 }
 

@@ -89,7 +89,8 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 //     come back, succeeds with a new debit: the first one's reversal stands in the statement. The
 //     balance may fall below zero. With another sum than was ordered the debit is reversed, and a
 //     new one of that sum booked, whatever the status was. One that failed without a submission
-//     succeeds too if the bank's record shows it: the submission was lost with a database.
+//     succeeds too if the bank's record shows it: the submission was lost with a database. A refund
+//     of a misdirected payment that was assigned since is booked on that account.
 //   - Not paid: one that is under way fails, one that was paid is refunded, and the money is back
 //     in the balance.
 //
@@ -97,7 +98,7 @@ func (s *Service) Cancel(ctx context.Context, merchantTxRef string, by audit.By)
 // there is no record, the outcome stands by the person's word from then on.
 // Nothing is booked if a worker has learned something while the bank was asked, since the person
 // has not seen it. For operators. [ErrNotFound], [ErrNotSubmitted], [ErrLeased], [ErrMovedOn],
-// [ErrBankSays], [ErrAgrees], [ErrPaidSum].
+// [ErrBankSays], [ErrAgrees], [ErrPaidSum], [ErrAssignedOpen].
 func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resolution, by audit.By) (r Resolved, err error) {
 	if to.Amount != nil && (!to.Paid || !to.Amount.IsPositive()) {
 		return r, ErrPaidSum
@@ -150,7 +151,8 @@ func (s *Service) Resolve(ctx context.Context, merchantTxRef string, to Resoluti
 			Paid       *money.Amount
 			Difference string
 			BankSays   string
-		}{from, r.Status, st.Amount.String(), r.Paid, differed, said}))
+			AccountID  uuid.UUID // that it was booked on
+		}{from, r.Status, st.Amount.String(), r.Paid, differed, said, st.AccountID}))
 	})
 	r.BankSays = said
 	return r, err
@@ -270,6 +272,9 @@ func (s *Service) rebook(ctx context.Context, tx pg.Tx, now time.Time, st *claim
 		counts.By = sum.Sub(st.Paid)
 	}
 	if err := limit.Correct(ctx, tx, []limit.Change{counts}); err != nil {
+		return Resolved{}, err
+	}
+	if err := s.passOn(ctx, tx, now, st); err != nil {
 		return Resolved{}, err
 	}
 	if event, ok := map[Status]ledger.Event{Processing: ledger.EventReverse, Success: ledger.EventRefund}[st.Status]; ok {
