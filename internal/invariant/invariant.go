@@ -82,16 +82,18 @@ var checks = []struct{ name, sql string }{
 			OR (t.reserved_fee IS NOT NULL AND t.status IN ('failed', 'refunded'))
 			OR (t.reserved_fee IS NULL AND (coalesce(t.tenant_fee, 0), coalesce(t.tenant_taxes, 0)) IS DISTINCT FROM
 				(least(coalesce(t.tenant_fee, 0), coalesce(t.booked_fee, 0)), least(coalesce(t.tenant_taxes, 0), coalesce(t.booked_taxes, 0))))`},
-	// What an operator ended or adopted may be more: the bank has paid what was given up or lost.
+	// A payment that was posted again with another sum has refunds of several credits: the last one
+	// was accepted by the sum of its own. What an operator ended or adopted may be more: the bank
+	// has paid what was given up or lost.
 	{CheckRefunds, `
 		SELECT t.merchant_tx_ref, CASE WHEN e.id IS NULL THEN format('it refunds %s, which is no entry', t.refund_of) ELSE
 			format('it refunds a %s of %s with the status %s, of account %s; %s are refunded of it', e.direction, e.amount, e.status, e.account_id, s.sum) END
 		FROM {transfers} t LEFT JOIN ledger_entries e ON e.id = t.refund_of
-		LEFT JOIN LATERAL (SELECT sum(coalesce(o.paid_amount, o.amount)) AS sum, bool_or(o.ended_by = 'operator' OR o.adopted) AS decided
-			FROM transfers o WHERE o.refund_of = ANY(payment_entries(e)) AND o.status NOT IN ('failed', 'refunded')) s ON true
+		LEFT JOIN LATERAL (SELECT sum(coalesce(o.paid_amount, o.amount)) AS sum, max(p.amount) AS most, bool_or(o.ended_by = 'operator' OR o.adopted) AS decided
+			FROM transfers o JOIN ledger_entries p ON p.id = o.refund_of WHERE o.refund_of = ANY(payment_entries(e)) AND o.status NOT IN ('failed', 'refunded')) s ON true
 		WHERE t.refund_of IS NOT NULL AND (e.id IS NULL OR e.tenant_id <> t.tenant_id OR e.account_id <> t.account_id OR e.direction <> 'credit'
 			OR e.reversal_of IS NOT NULL OR e.kind NOT IN ('', 'suspense') OR e.status NOT IN ('confirmed', 'reversed')
-			OR s.sum > e.amount AND NOT s.decided)`},
+			OR s.sum > s.most AND NOT s.decided)`},
 	{CheckEventCredit, `
 		SELECT e.id::text, CASE WHEN c.id IS NULL THEN 'it has no credit' ELSE
 			format('%s less %s to account %s; its credit %s is of %s with fee %s on %s', e.amount, e.fee, e.account_id, c.id, c.amount, c.fee, c.account_id) END
