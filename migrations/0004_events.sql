@@ -58,9 +58,9 @@ CREATE TABLE inbound_events_later PARTITION OF inbound_events FOR VALUES FROM (M
 -- HOT (see ledger_entries).
 CREATE INDEX inbound_events_forged ON inbound_events (received_at) WHERE forged;
 CREATE INDEX inbound_events_misdirected ON inbound_events (id) WHERE misdirected;
--- Payments that the bank took back. Each reconciliation reads the last ones, for those of them that
--- are misdirected.
-CREATE INDEX inbound_events_reversals ON inbound_events (received_at) WHERE event_type = 'payment_reversal' AND authentic;
+-- Payments that the bank took back, or says have failed. Each reconciliation reads the last ones,
+-- for those of them that are misdirected.
+CREATE INDEX inbound_events_reversals ON inbound_events (received_at) WHERE event_type IN ('payment_reversal', 'payment_failed') AND authentic;
 -- Payments that the bank has and the books do not. They are few.
 CREATE INDEX inbound_events_unposted ON inbound_events (id) WHERE unposted;
 -- The payments of a window of reconciliation. Events are stored about when payments are made, so a

@@ -140,14 +140,14 @@ func (s *Service) MisdirectedBetween(ctx context.Context, from, to time.Time, li
 }
 
 // MisdirectedTakenBack returns the bank's ids of at most limit misdirected payments that the bank's
-// events since a time report as taken back. It begins with these events, by an index of their own:
-// misdirected payments become more each day.
+// events since a time report as taken back, or as failed. It begins with these events, by an index
+// of their own: misdirected payments become more each day.
 func (s *Service) MisdirectedTakenBack(ctx context.Context, since time.Time, limit int) ([]string, error) {
 	return pg.Collect(ctx, s.Pool, pgx.RowTo[string], `
 		SELECT e.provider_txn_ref FROM inbound_events r
 		JOIN event_keys k ON k.transaction = ANY(ARRAY[event_key(nullif(r.provider_txn_ref, ''))])
 		JOIN inbound_events e ON e.id = ANY(ARRAY[k.event_id]) AND e.misdirected
-		WHERE r.event_type = '`+typeReversal+`' AND r.authentic AND r.received_at >= $1
+		WHERE r.event_type IN ('`+typeReversal+`', '`+typeFailed+`') AND r.authentic AND r.received_at >= $1
 		ORDER BY r.received_at LIMIT $2`, since, limit)
 }
 

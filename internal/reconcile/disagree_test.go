@@ -340,24 +340,30 @@ func TestMisdirectedPaymentThatTheBankTookBack(t *testing.T) {
 }
 
 // The bank takes a misdirected payment back when its list of that day is not read any more, and its
-// record lags behind its event: it is named as soon as the record says so, and only then.
+// record lags behind its event, which says so or that the payment failed: it is named as soon as
+// the record says so, and only then.
 func TestOldMisdirectedPaymentThatTheBankTakesBack(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	stray := b.stray()
-	b.postAll(b.lastHour().ToPost)
-	b.Clock.Advance(10 * 24 * time.Hour)
-	b.receive(b.eventOf(b.bank.Event(fakebank.PaymentReversal, stray)))
-	r := b.lastHour()
-	require.Zero(t, r.Suspicious())
-	b.Clock.Advance(2 * 24 * time.Hour)
-	_, err := b.bank.ReverseSilently(b.ctx, stray.ID)
-	require.NoError(t, err)
-	for range 2 {
-		r = b.lastHour()
-		require.Equal(t, "status_contradicts: the bank says refunded, and it is in suspense, misdirected: assigned, it is reversed", said(r)[stray.ID])
-		require.Equal(t, "-4975.00", testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items`).String())
-		b.Clock.Advance(20 * 24 * time.Hour) // from here on it is asked about as what runs have left open
+	for _, event := range []string{fakebank.PaymentReversal, fakebank.PaymentFailed} {
+		t.Run(event, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			stray := b.stray()
+			b.postAll(b.lastHour().ToPost)
+			b.Clock.Advance(10 * 24 * time.Hour)
+			b.receive(b.eventOf(b.bank.Event(event, stray)))
+			r := b.lastHour()
+			require.Zero(t, r.Suspicious())
+			b.Clock.Advance(2 * 24 * time.Hour)
+			_, err := b.bank.ReverseSilently(b.ctx, stray.ID)
+			require.NoError(t, err)
+			for range 2 {
+				r = b.lastHour()
+				require.Equal(t, "status_contradicts: the bank says refunded, and it is in suspense, misdirected: assigned, it is reversed", said(r)[stray.ID])
+				require.Equal(t, "-4975.00", testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items`).String())
+				b.Clock.Advance(20 * 24 * time.Hour) // from here on it is asked about as what runs have left open
+			}
+		})
 	}
 }
 
