@@ -112,8 +112,8 @@ func (w *world) variety() member {
 			`INSERT INTO recalls (event_id, tenant_id, account_id, source, status, held, opened_at)
 				SELECT transaction_group_id, tenant_id, account_id, 'event', 'open', amount, created_at FROM ledger_entries
 				WHERE tenant_id = $1 AND account_id = md5($1::uuid::text || 1)::uuid AND direction = 'credit' AND reversal_of IS NULL`,
-			`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, created_at, updated_at)
-				SELECT ` + id + `, $1, ` + account + `, 'AJO' || md5($1::uuid::text || n), ` + pick("pending", "processing", "success", "failed", "refunded") + `, 1, '058', '0123456789', 1, ` + day + `, ` + day + `
+			`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, debit_seq, debits_to, created_at, updated_at)
+				SELECT ` + id + `, $1, ` + account + `, 'AJO' || md5($1::uuid::text || n), ` + pick("pending", "processing", "success", "failed", "refunded") + `, 1, '058', '0123456789', 1, n, n, ` + day + `, ` + day + `
 				FROM generate_series(1, 21) n`,
 			`INSERT INTO beneficiaries (id, tenant_id, bank_code, bank_name, account_number, account_name, label, saved_by, saved_at, removed_at)
 				SELECT ` + id + `, $1, '058', '', lpad(n::text, 10, '9'), 'ADA OBI', '', 'key:1', ` + day + `, CASE WHEN n % 4 = 0 THEN ` + day + ` END FROM generate_series(1, 13) n`,

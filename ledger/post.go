@@ -84,6 +84,9 @@ func PostCredits(ctx context.Context, tx pg.Tx, now time.Time, postings []Postin
 // Posted is the result of a posting of [PostDebits].
 type Posted struct {
 	Entry Entry
+	// its position in the account, and the account's total of debits right after it
+	Seq    int64
+	Debits money.Amount
 	// [ErrInsufficientFunds], or what the posting's Allow says: this posting changed nothing, its
 	// neighbours stand
 	Err error
@@ -124,7 +127,7 @@ func PostDebits(ctx context.Context, tx pg.Tx, now time.Time, postings []Posting
 			}
 		}
 		rows = append(rows, t.append(p, Debit, now))
-		out[i].Entry = rows[len(rows)-1].Entry
+		out[i].Entry, out[i].Seq, out[i].Debits = rows[len(rows)-1].Entry, t.LastSeq, t.Debits
 		for _, w := range p.With {
 			rows = append(rows, t.append(w, Debit, now))
 		}

@@ -40,6 +40,8 @@ CREATE TABLE transfers (
     difference       text NOT NULL DEFAULT '',
     differs_since    timestamptz CHECK (differs_since IS NULL OR difference <> ''),
     debit_group      uuid,
+    debit_seq        bigint,
+    debits_to        naira,
     paid_amount      naira CHECK (paid_amount IS NULL OR (paid_amount > 0 AND debit_group IS NOT NULL)),
     refund_of        uuid,
     refund_name      text,
@@ -56,6 +58,7 @@ CREATE TABLE transfers (
     adopted          boolean NOT NULL DEFAULT false,
     unpaid           boolean NOT NULL GENERATED ALWAYS AS (status IN ('failed', 'refunded')) STORED,
     CHECK (status <> 'processing' OR attempt_count > 0),
+    CHECK (status <> 'pending' OR (debit_seq IS NOT NULL AND debits_to IS NOT NULL)),
     CHECK ((refund_of IS NULL) = (refund_name IS NULL)),
     CHECK ((platform_fee IS NULL) = (platform_vat IS NULL)),
     CHECK (fee_by_tenant OR (reserved_fee IS NULL AND tenant_fee IS NULL AND tenant_taxes IS NULL))
@@ -66,7 +69,8 @@ CREATE INDEX transfers_list ON transfers (tenant_id, id);
 CREATE INDEX transfers_unpaid ON transfers (tenant_id, id) WHERE unpaid;
 CREATE INDEX transfers_account ON transfers (account_id, id);
 -- No index names the status: a submission writes the other indexes again, an end does not.
-CREATE INDEX transfers_waiting ON transfers (account_id, id) WHERE waiting;
+-- In the order in which those of an account leave.
+CREATE INDEX transfers_waiting ON transfers (account_id, debit_seq) WHERE waiting;
 -- Those that await approval. An end writes it no more often than the index before.
 CREATE INDEX transfers_awaiting ON transfers (tenant_id, created_at) WHERE waiting AND approvals_needed > 0 AND approved_at IS NULL;
 CREATE UNIQUE INDEX transfers_debit ON transfers (debit_group) WHERE debit_group IS NOT NULL;
@@ -105,6 +109,9 @@ COMMENT ON COLUMN transfers.difference IS 'how the bank''s record differs from t
 COMMENT ON COLUMN transfers.differs_since IS 'since when the difference waits for a person; NULL with a difference: a person has dealt with it';
 COMMENT ON COLUMN transfers.debit_group IS
     'transaction group of the debit an operator booked in place of the first one, whose group is the transfer''s id';
+COMMENT ON COLUMN transfers.debit_seq IS 'the position of its first debit in the account: those that wait leave in this order; NULL: it never waited';
+COMMENT ON COLUMN transfers.debits_to IS
+    'the account''s total_debits right after that debit: a payout that this alone shows to lack cover is put off without a look at those that wait beside it';
 COMMENT ON COLUMN transfers.paid_amount IS 'what left by that debit, where it is another sum than was ordered';
 COMMENT ON COLUMN transfers.refund_of IS 'the entry of the payment that it pays back to where it came from';
 COMMENT ON COLUMN transfers.by_policy IS 'a refund that the account''s policy made: what comes back of it is held';
@@ -181,8 +188,8 @@ CREATE TRIGGER transfers_refund AFTER INSERT ON transfers FOR EACH ROW WHEN (NEW
 -- A refund out of suspense that failed, and that the bank paid after its payment had been assigned,
 -- becomes that account's.
 CREATE TRIGGER transfers_refund_fixed AFTER UPDATE ON transfers FOR EACH ROW
-    WHEN ((OLD.refund_name, OLD.expected_name, OLD.approvals_needed, OLD.made_by, OLD.approval_hook)
-            IS DISTINCT FROM (NEW.refund_name, NEW.expected_name, NEW.approvals_needed, NEW.made_by, NEW.approval_hook)
+    WHEN ((OLD.refund_name, OLD.expected_name, OLD.approvals_needed, OLD.made_by, OLD.approval_hook, OLD.debit_seq, OLD.debits_to)
+            IS DISTINCT FROM (NEW.refund_name, NEW.expected_name, NEW.approvals_needed, NEW.made_by, NEW.approval_hook, NEW.debit_seq, NEW.debits_to)
         OR OLD.refund_of IS DISTINCT FROM NEW.refund_of
             AND NOT (OLD.tenant_id = OLD.account_id AND NEW.tenant_id <> NEW.account_id AND OLD.status IN ('failed', 'refunded')))
     EXECUTE FUNCTION refuse_change();

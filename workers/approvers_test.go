@@ -20,8 +20,8 @@ import (
 func TestSweepMailsApprovers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, created_at, updated_at, approvals_needed)
-		VALUES (gen_random_uuid(), $1, $2, 'ref', 'pending', 60, '058', '0123456789', '', $3, $3, 1)`, b.tenant, b.account.ID, time.Now().Add(-time.Hour))
+	b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, created_at, updated_at, approvals_needed, debit_seq, debits_to)
+		VALUES (gen_random_uuid(), $1, $2, 'ref', 'pending', 60, '058', '0123456789', '', $3, $3, 1, 1, 60)`, b.tenant, b.account.ID, time.Now().Add(-time.Hour))
 	dir := t.TempDir()
 	sender, err := mail.NewFolder(dir, "Ajo <ajo@ajo.example>")
 	require.NoError(t, err)

@@ -55,8 +55,8 @@ func TestWorkThatAlwaysFailsWaitsLongerEachTime(t *testing.T) {
 	}
 	transfer := func(b *bundle) uuid.UUID {
 		id := uuid.Must(uuid.NewV7())
-		b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, created_at, updated_at)
-			VALUES ($1, $2, $3, $1::uuid::text, 'pending', 10, '058', '0123456789', now(), now())`, id, b.tenant, b.account.ID)
+		b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, created_at, updated_at, debit_seq, debits_to)
+			VALUES ($1, $2, $3, $1::uuid::text, 'pending', 10, '058', '0123456789', now(), now(), 1, 10)`, id, b.tenant, b.account.ID)
 		return id
 	}
 	posted := func(b *bundle) uuid.UUID {

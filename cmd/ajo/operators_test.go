@@ -47,14 +47,15 @@ func (o *ops) transfer(status string) (ref string, id uuid.UUID) {
 	o.move(o.event(o.account.String()), ledger.Credit, ledger.EventConfirm)
 	id, now := uuid.Must(uuid.NewV7()), o.Clock.Now()
 	ref = "AJO" + strings.ReplaceAll(id.String(), "-", "")
-	o.tx(func(tx pg.Tx) error {
-		_, err := ledger.PostDebits(o.ctx, tx, now, []ledger.Posting{{AccountID: o.account, Amount: money.Must("1250.00"), TransactionGroupID: id, TransferRef: &ref}})
+	var debit []ledger.Posted
+	o.tx(func(tx pg.Tx) (err error) {
+		debit, err = ledger.PostDebits(o.ctx, tx, now, []ledger.Posting{{AccountID: o.account, Amount: money.Must("1250.00"), TransactionGroupID: id, TransferRef: &ref}})
 		return err
 	})
 	o.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, account_name, attempt_count, submitted_at,
-			ask_count, last_error, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, 1250, '058', '0123456789', 'BOLA ADE', 1, $6, 3, 'ask the bank: timeout', $6, $6)`,
-		id, o.tenant, o.account, ref, status, now)
+			ask_count, last_error, created_at, updated_at, debit_seq, debits_to)
+		VALUES ($1, $2, $3, $4, $5, 1250, '058', '0123456789', 'BOLA ADE', 1, $6, 3, 'ask the bank: timeout', $6, $6, $7, $8)`,
+		id, o.tenant, o.account, ref, status, now, debit[0].Seq, debit[0].Debits)
 	o.Schedule(work.Settle, id, time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC))
 	return ref, id
 }

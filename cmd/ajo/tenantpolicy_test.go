@@ -45,8 +45,8 @@ func TestPolicyCommands(t *testing.T) {
 		_, _, err := o.run(append(append([]string{"tenant", "policy", "set", id}, bad...), "--yes", "--reason", "x")...)
 		require.Error(t, err, bad)
 	}
-	o.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, created_at, updated_at, approvals_needed)
-		VALUES (gen_random_uuid(), $1, $2, 'ref', 'pending', 600, '058', '0123456789', '', now(), now(), 2)`, o.tenant, o.Account(o.tenant, "till"))
+	o.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, created_at, updated_at, approvals_needed, debit_seq, debits_to)
+		VALUES (gen_random_uuid(), $1, $2, 'ref', 'pending', 600, '058', '0123456789', '', now(), now(), 2, 1, 600)`, o.tenant, o.Account(o.tenant, "till"))
 	out, _, err = o.run("tenant", "show", id)
 	require.NoError(t, err)
 	require.Regexp(t, "payouts awaiting approval +1, NGN 600.00 in all", out)

@@ -51,8 +51,8 @@ func TestCloseByHandRefuses(t *testing.T) {
 		return err
 	}))
 	b.ExecUnguarded(`
-		INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, debit_group, attempt_count, amount, bank_code, account_number, created_at, updated_at)
-		VALUES ($1, $2, $3, 'payout', 'pending', $1, 0, 10, '058', '0123456789', $4, $4)`, debit, b.tenant, other, b.Clock.Now())
+		INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, debit_group, attempt_count, amount, bank_code, account_number, created_at, updated_at, debit_seq, debits_to)
+		VALUES ($1, $2, $3, 'payout', 'pending', $1, 0, 10, '058', '0123456789', $4, $4, 1, 10)`, debit, b.tenant, other, b.Clock.Now())
 	b.Schedule(work.Settle, debit, b.Clock.Now())
 	require.ErrorIs(t, b.closeByHand(other), account.ErrHasMoney, "under way, with a balance of zero")
 	b.Touches(func() { require.NoError(t, b.closeByHand(id)) }, id.String())

@@ -54,11 +54,12 @@ const suspenseGroup = `event_key('suspense:suspense:' || e.id)`
 // table in braces is read whole, or only what belongs to the groups $1 ([of]).
 var checks = []struct{ name, sql string }{
 	{CheckTransferDebit, `
-		SELECT t.merchant_tx_ref, CASE WHEN d.id IS NULL THEN 'it has no debit' ELSE
+		SELECT t.merchant_tx_ref, CASE WHEN d.id IS NULL THEN 'it has no debit' WHEN t.status = 'pending' AND t.debit_seq <> d.seq THEN
+			format('it waits as number %s of its account; its debit is number %s', t.debit_seq, d.seq) ELSE
 			format('%s of %s on account %s; its debit %s is %s of %s on %s for %s', t.status, t.amount, t.account_id, d.id, d.status, d.amount, d.account_id, d.transfer_ref) END
 		FROM {transfers} t LEFT JOIN ledger_entries d ON d.transaction_group_id = coalesce(t.debit_group, t.id) AND d.direction = 'debit' AND d.reversal_of IS NULL
 		WHERE d.id IS NULL OR d.amount <> coalesce(t.paid_amount, t.amount) OR d.account_id <> t.account_id OR d.tenant_id <> t.tenant_id
-			OR d.transfer_ref IS DISTINCT FROM t.merchant_tx_ref
+			OR d.transfer_ref IS DISTINCT FROM t.merchant_tx_ref OR t.status = 'pending' AND t.debit_seq <> d.seq
 			OR d.status <> CASE t.status WHEN 'success' THEN 'confirmed' WHEN 'failed' THEN 'reversed' WHEN 'refunded' THEN 'reversed' ELSE 'provisional' END`},
 	{CheckDebitTransfer, `
 		SELECT d.id::text, CASE WHEN t.id IS NULL THEN format('a debit of %s for %s, which is no transfer', d.amount, coalesce(d.transfer_ref, 'nothing')) ELSE

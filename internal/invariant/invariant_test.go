@@ -189,6 +189,10 @@ var damage = map[string]struct {
 		`DELETE FROM ledger_entries WHERE transaction_group_id = (SELECT id FROM transfers WHERE status = 'pending')`,
 		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'pending'`, true,
 	},
+	"transfer in another's place": {
+		`UPDATE transfers SET debit_seq = debit_seq + 1 WHERE status = 'pending'`,
+		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'pending'`, false,
+	},
 	"transfer of another sum": {
 		`UPDATE transfers SET amount = amount + 1 WHERE status = 'success'`,
 		invariant.CheckTransferDebit, `SELECT merchant_tx_ref FROM transfers WHERE status = 'success'`, false,

@@ -41,7 +41,8 @@ func (b *bundle) inBooks(ref, status, amount string, fee any) {
 		attempts, submitted = 0, nil
 	}
 	b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, provider_fee, bank_code, account_number, attempt_count, submitted_at,
-			created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, '058', '0123456789', $8, $9, $10, $10)`,
+			created_at, updated_at, debit_seq, debits_to)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, '058', '0123456789', $8, $9, $10, $10, (SELECT last_seq + 1 FROM ledger_balances WHERE account_id = $3), 1)`,
 		id, b.tenant, b.account, ref, status, amount, fee, attempts, submitted, now)
 	if status == "pending" || status == "processing" {
 		b.Schedule(work.Settle, id, now.Add(time.Hour))

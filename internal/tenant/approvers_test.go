@@ -18,9 +18,9 @@ import (
 // key.
 func (s *shop) awaiting(n int, maker uuid.UUID) {
 	s.T.Helper()
-	s.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, created_at, updated_at, approvals_needed, made_by)
-		SELECT gen_random_uuid(), $1, a.id, 'ref-' || gen_random_uuid(), 'pending', 60, '058', '0123456789', '', $2, $2, 1, nullif($3, '00000000-0000-0000-0000-000000000000'::uuid)
-		FROM generate_series(1, $4), (SELECT id FROM accounts WHERE tenant_id = $1) a`, s.id, s.Env.Clock.Now(), maker, n)
+	s.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, narration, created_at, updated_at, approvals_needed, made_by, debit_seq, debits_to)
+		SELECT gen_random_uuid(), $1, a.id, 'ref-' || gen_random_uuid(), 'pending', 60, '058', '0123456789', '', $2, $2, 1, nullif($3, '00000000-0000-0000-0000-000000000000'::uuid), n, 60 * n
+		FROM generate_series(1, $4) n, (SELECT id FROM accounts WHERE tenant_id = $1) a`, s.id, s.Env.Clock.Now(), maker, n)
 }
 
 // mailed sends what is due from several processes at once, and returns who got an e-mail, with its

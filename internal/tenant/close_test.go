@@ -46,8 +46,8 @@ func TestOnlyAnEmptyTenantIsClosed(t *testing.T) {
 			SELECT gen_random_uuid(), tenant_id, id, 1, 'x', $2::text, $3, $4, CASE WHEN $2 <> 'open' THEN $4::timestamptz END FROM accounts WHERE id = $1`, of, status, until, now.Add(-time.Hour))
 	}
 	transfer := func(of uuid.UUID, status string) {
-		b.replicated(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, debit_group, attempt_count, amount, bank_code, account_number, created_at, updated_at)
-			SELECT gen_random_uuid(), tenant_id, id, gen_random_uuid()::text, $2, gen_random_uuid(), 1, 1, '058', '0123456789', $3, $3 FROM accounts WHERE id = $1`, of, status, now)
+		b.replicated(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, debit_group, attempt_count, amount, bank_code, account_number, debit_seq, debits_to, created_at, updated_at)
+			SELECT gen_random_uuid(), tenant_id, id, gen_random_uuid()::text, $2, gen_random_uuid(), 1, 1, '058', '0123456789', 1, 1, $3, $3 FROM accounts WHERE id = $1`, of, status, now)
 		b.replicated(`INSERT INTO work (kind, id, tenant_id, due_at) SELECT 'settle', id, tenant_id, $2 FROM transfers WHERE account_id = $1 ON CONFLICT DO NOTHING`, of, now)
 	}
 	recall := func(of uuid.UUID, status string) {

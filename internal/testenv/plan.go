@@ -148,7 +148,19 @@ var (
 // those that it dropped included, and the plan.
 func (e *Env) MostRows(s Statement) (most int, plan string) {
 	e.T.Helper()
-	plan = e.explain("", "(ANALYZE, TIMING OFF) "+s.SQL, s.Args...)
+	return e.countRows("", s)
+}
+
+// MostRowsAsBatch is [Env.MostRows] of a batch's statement, for which no table is read whole
+// (package pg, plans.go).
+func (e *Env) MostRowsAsBatch(s Statement) (most int, plan string) {
+	e.T.Helper()
+	return e.countRows("SET LOCAL enable_seqscan = off", s)
+}
+
+func (e *Env) countRows(setting string, s Statement) (most int, plan string) {
+	e.T.Helper()
+	plan = e.explain(setting, "(ANALYZE, TIMING OFF) "+s.SQL, s.Args...)
 	rows, loops := 0, 1
 	for line := range strings.Lines(plan) {
 		if m := stepRows.FindStringSubmatch(line); m != nil {

@@ -44,8 +44,9 @@ type acceptance struct {
 	at   int // its place in the batch
 	// what the bank's charges are expected to be, if the tenant bears them
 	reserved money.Amount
-	platform fee.Charge // what the platform charges
-	policy   policy     // its tenant's
+	platform fee.Charge    // what the platform charges
+	policy   policy        // its tenant's
+	posted   ledger.Posted // its debit
 }
 
 // newTransfer is the row of a transfer that is accepted.
@@ -70,6 +71,9 @@ type newTransfer struct {
 	// the platform's charges, by the price at acceptance; nil: none
 	PlatformFee *money.Amount `pg:"platform_fee,numeric"`
 	PlatformVAT *money.Amount `pg:"platform_vat,numeric"`
+	// the place of its debit among the account's, by which those that wait leave (cover.go)
+	DebitSeq int64        `pg:"debit_seq"`
+	DebitsTo money.Amount `pg:"debits_to,numeric"`
 	// of a refund: the payment's entry, and the payer's name
 	RefundOf        *uuid.UUID `pg:"refund_of"`
 	RefundName      *string    `pg:"refund_name"`
@@ -244,6 +248,7 @@ func (s *Service) debit(ctx context.Context, tx pg.Tx, now time.Time, candidates
 	var accepted []*acceptance
 	for i, c := range candidates {
 		if out[c.at].Err = posted[i].Err; posted[i].Err == nil {
+			c.posted = posted[i]
 			accepted = append(accepted, c)
 		}
 	}
@@ -281,7 +286,7 @@ func insert(ctx context.Context, tx pg.Tx, now time.Time, accepted []*acceptance
 	for i, a := range accepted {
 		a.TenantID, a.AccountID, a.Status, a.Amount, a.Traceparent = a.from.TenantID, a.from.ID, Pending, a.amount, a.trace
 		a.BankCode, a.BankName, a.AccountNumber, a.Narration = a.order.BankCode, a.bank, a.order.AccountNumber, a.order.Narration
-		a.CreatedAt, a.UpdatedAt, a.ExpectedName = now, now, a.order.holder()
+		a.CreatedAt, a.UpdatedAt, a.ExpectedName, a.DebitSeq, a.DebitsTo = now, now, a.order.holder(), a.posted.Seq, a.posted.Debits
 		if m := a.order.Maker.Member; m != uuid.Nil {
 			a.MadeBy = &m
 		}

@@ -79,14 +79,15 @@ func (b *adminBundle) in(s transfer.Status) (ref string) {
 		next = nil
 	}
 	b.tx(func(tx pg.Tx) error {
-		if _, err := ledger.PostDebits(b.ctx, tx, now, []ledger.Posting{{AccountID: b.account, Amount: money.Must("1250.00"), TransactionGroupID: id, TransferRef: &ref}}); err != nil {
+		debit, err := ledger.PostDebits(b.ctx, tx, now, []ledger.Posting{{AccountID: b.account, Amount: money.Must("1250.00"), TransactionGroupID: id, TransferRef: &ref}})
+		if err != nil {
 			return err
 		}
 		if _, err := tx.Exec(b.ctx, `
 			INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, account_name, narration, attempt_count,
-				submitted_at, last_error, created_at, updated_at)
-			VALUES ($1, $2, $3, $4, $5, 1250, '058', '0123456789', 'BOLA ADE', 'rent', $6, $7, 'it says', $8, $8)`,
-			id, b.tenant, b.account, ref, string(s), attempts, submitted, now); err != nil {
+				submitted_at, last_error, created_at, updated_at, debit_seq, debits_to)
+			VALUES ($1, $2, $3, $4, $5, 1250, '058', '0123456789', 'BOLA ADE', 'rent', $6, $7, 'it says', $8, $8, $9, $10)`,
+			id, b.tenant, b.account, ref, string(s), attempts, submitted, now, debit[0].Seq, debit[0].Debits); err != nil {
 			return err
 		}
 		if next != nil {
@@ -98,7 +99,7 @@ func (b *adminBundle) in(s transfer.Status) (ref string) {
 		if event == "" {
 			return nil
 		}
-		_, err := ledger.MoveEntries(b.ctx, tx, now, []ledger.Move{{TransactionGroupID: id, Direction: ledger.Debit, Event: event}})
+		_, err = ledger.MoveEntries(b.ctx, tx, now, []ledger.Move{{TransactionGroupID: id, Direction: ledger.Debit, Event: event}})
 		return err
 	})
 	return ref

@@ -88,8 +88,13 @@ func (st *claimed) item(due time.Time) work.Item {
 }
 
 // claimedSQL reads transfers. A pending one counts as covered if the confirmed money of its account
-// covers all debits of the account ([ledger.Available]); otherwise [Service.cover] decides.
-var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.expected_name, t.narration, coalesce(n.name, 'Ajo'),
+// covers all debits of the account ([ledger.Available]), which is read once for each account;
+// otherwise [Service.cover] decides. (For the forms of the conditions see package pg, plans.go.)
+var claimedSQL = `
+	WITH has AS MATERIALIZED (
+		SELECT b.account_id, ` + ledger.Available("$3", "$2") + ` >= 0 AS covers FROM ledger_balances b WHERE b.account_id = ANY(ARRAY(
+			SELECT p.account_id FROM transfers p WHERE p.id = ANY($1) AND CASE p.status WHEN 'pending' THEN true ELSE false END)))
+	SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.status, t.amount, t.bank_code, t.account_number, t.account_name, t.expected_name, t.narration, coalesce(n.name, 'Ajo'),
 		t.attempt_count, CASE t.status WHEN 'pending' THEN coalesce(t.approved_at, t.created_at) WHEN 'processing' THEN t.submitted_at ELSE t.updated_at END, t.created_at,
 		t.ask_count, t.unknown_count, t.traceparent, coalesce(cardinality(n.webhook_events) > 0 OR n.webhook_endpoints > 0 OR n.event_log, false) OR coalesce(n.listening_until > $2, false),
 		t.acknowledged_at IS NOT NULL, coalesce(t.paid_amount, t.amount), t.difference, t.differs_since IS NOT NULL, coalesce(t.debit_group, t.id),
@@ -97,7 +102,7 @@ var claimedSQL = `SELECT t.id, t.tenant_id, t.account_id, t.merchant_tx_ref, t.s
 		coalesce(t.booked_fee, 0), coalesce(t.booked_taxes, 0), t.booking_count,
 		t.fee_by_tenant, coalesce(t.reserved_fee, 0), coalesce(t.tenant_fee, 0), coalesce(t.tenant_taxes, 0),
 		coalesce(t.platform_fee, 0), coalesce(t.platform_vat, 0), t.refund_name, ` + paymentOf + `, t.refund_of, t.by_policy,
-		t.status = 'pending' AND ` + ledger.Available("$3", "$2") + ` >= 0,
+		t.status = 'pending' AND (SELECT h.covers FROM has h WHERE h.account_id = t.account_id),
 		` + frozenUntil + `, ` + awaitsApproval + `, ` + hookToAsk + `, t.ended_by = 'operator'
 	FROM transfers t LEFT JOIN tenants n ON n.id = t.tenant_id LEFT JOIN ledger_balances b ON b.account_id = t.account_id
 	WHERE t.id = ANY($1)`

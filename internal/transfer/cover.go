@@ -29,6 +29,8 @@ type fund struct {
 	others    money.Amount // of all pending transfers of the account but itself
 	reversed  money.Amount // taken back by recalls since its debit, and not back since
 	heldUntil *time.Time   // when the first hold ends by itself
+	// it lacks cover whatever waits behind it, and does not end: behind and others were not read
+	short bool
 }
 
 // verdicts say what may happen to due transfers.
@@ -84,54 +86,74 @@ func (s *Service) cover(ctx context.Context, tx pg.Tx, now time.Time, pending []
 	for _, f := range funds {
 		st := byID[f.id]
 		switch best := f.balance.Add(f.others).Add(f.reversed); {
+		case f.short:
+			v.short = append(v.short, s.untilCovered(st, now, f))
 		case f.available.Add(f.behind).Add(freed[f.account]).Sign() >= 0:
 			v.covered = append(v.covered, st)
 		case best.Sign() < 0: // what was freed above still counts among the others here
 			freed[f.account] = freed[f.account].Add(st.Amount).Add(st.tenantPart.reserved).Add(st.platform.Whole())
 			v.ends = append(v.ends, s.ending(st, now, neverCovered))
 		default:
-			p := s.postponement(st, now, false, errCover)
-			if f.heldUntil != nil && f.heldUntil.Before(*p.next) {
-				p.next = f.heldUntil
-			}
-			v.short = append(v.short, p)
+			v.short = append(v.short, s.untilCovered(st, now, f))
 		}
 	}
 	return v, nil
 }
 
+// untilCovered puts off a transfer that lacks cover.
+func (s *Service) untilCovered(st *claimed, now time.Time, f fund) postponement {
+	p := s.postponement(st, now, false, errCover)
+	if f.heldUntil != nil && f.heldUntil.Before(*p.next) {
+		p.next = f.heldUntil
+	}
+	return p
+}
+
 // debited is, as SQL, the sum of the debits of a pending transfer t.
 const debited = `t.amount + coalesce(t.reserved_fee, 0) + coalesce(t.platform_fee, 0) + coalesce(t.platform_vat, 0)`
 
-// fundsSQL sums up the pending transfers of accounts, with the fees reserved for them. (The CASE
-// hides the direction from the planner, which on a young table would use that condition alone, and
-// read the index of all entries.) What an account has is summed up once, however many of its
-// transfers are asked for: it may have any number of holds and recalls. A payment that counts again
-// after a recall, or a part of it, is in the balance: it is not taken back as well.
+// fundsSQL sums up what accounts have, once each, however many of its transfers are asked for: an
+// account may have any number of holds and recalls. It sums up what waits beside a transfer, which
+// may be any number too, only for one that may be covered. All debits of the account that stand
+// behind a transfer's own are at most what the total has grown by since ("debits_to"). If what the
+// account has falls short of the debits even without all of these, the transfer lacks cover. It
+// might only end then, but not while the balance, with what recalls took, is not below zero. So
+// whoever has very many transfers waiting costs a batch no more than the few that are next.
+//
+// The total lacks the charges on payments that are under review, and would seem to have grown by
+// less: they are added. A payment that counts again after a recall, or a part of it, is in the
+// balance: it is not taken back as well. (For the forms of the conditions see package pg, plans.go.)
 var fundsSQL = `
-	WITH waiting AS (
-		SELECT t.id, t.account_id, e.seq,
-			coalesce(sum(` + debited + `) OVER (PARTITION BY t.account_id ORDER BY e.seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS behind,
-			sum(` + debited + `) OVER (PARTITION BY t.account_id) - (` + debited + `) AS others
-		FROM transfers t JOIN ledger_entries e ON e.transaction_group_id = t.id AND CASE e.direction WHEN 'debit' THEN true ELSE false END
-		WHERE t.waiting AND t.account_id = ANY($2)),
-	asked AS MATERIALIZED (SELECT * FROM waiting WHERE id = ANY($1)),
-	has AS MATERIALIZED (
+	WITH has AS MATERIALIZED (
 		SELECT b.account_id, ` + ledger.Available("$4", "$3") + ` AS available, b.balance - CASE WHEN b.held_over IS NULL THEN 0 ELSE (
 				SELECT coalesce(sum(h.amount), 0) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.source = 'refund') END AS balance,
 			CASE WHEN b.held_until <= $3 THEN (
-				SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3) ELSE b.held_until END AS held_until
+				SELECT min(h.until) FROM holds h WHERE h.account_id = b.account_id AND h.status = 'open' AND h.until > $3) ELSE b.held_until END AS held_until,
+			b.total_debits + (SELECT coalesce(sum(e.amount), 0) FROM ledger_entries e WHERE e.account_id = b.account_id AND e.review_from_seq >= 0
+				AND CASE e.status WHEN 'needs_review' THEN e.direction = 'debit' ELSE false END) AS debits
 		FROM ledger_balances b WHERE b.account_id = ANY($2)),
+	asked AS MATERIALIZED (
+		SELECT t.id, t.account_id, t.debit_seq, t.debits_to FROM transfers t WHERE t.id = ANY($1) AND CASE t.status WHEN 'pending' THEN true ELSE false END),
 	taken AS MATERIALIZED (
 		SELECT v.account_id, v.seq, greatest(` + ledger.Brought("c") + ` - coalesce((
 				SELECT ` + ledger.Brought("n") + ` FROM ledger_entries n WHERE n.id = ANY(payment_entries(c))
 					AND CASE WHEN n.seq > v.seq THEN n.confirmed_at IS NOT NULL OR n.status = 'provisional' ELSE false END ORDER BY n.seq LIMIT 1), 0), 0) AS amount
-		FROM (SELECT a.account_id, min(a.seq) AS seq FROM asked a JOIN ledger_balances b ON b.account_id = a.account_id AND b.recall_reversed > 0 GROUP BY a.account_id) w
+		FROM (SELECT a.account_id, min(a.debit_seq) AS seq FROM asked a JOIN ledger_balances b ON b.account_id = a.account_id AND b.recall_reversed > 0 GROUP BY a.account_id) w
 		JOIN ledger_entries v ON v.account_id = w.account_id AND v.seq > w.seq AND v.reversed
-		JOIN ledger_entries c ON c.id = ANY(ARRAY[v.reversal_of]) AND c.kind = '' AND c.confirmed_at IS NOT NULL)
-	SELECT w.id, w.account_id, w.seq, f.available, f.balance, w.behind, w.others,
-		(SELECT coalesce(sum(x.amount), 0) FROM taken x WHERE x.account_id = w.account_id AND x.seq > w.seq), f.held_until
-	FROM asked w JOIN has f ON f.account_id = w.account_id ORDER BY w.account_id, w.seq`
+		JOIN ledger_entries c ON c.id = ANY(ARRAY[v.reversal_of]) AND c.kind = '' AND c.confirmed_at IS NOT NULL),
+	funds AS MATERIALIZED (
+		SELECT a.id, a.account_id, a.debit_seq, h.available, h.balance, r.reversed, h.held_until,
+			h.available + h.debits < a.debits_to AND h.balance + r.reversed >= 0 AS short
+		FROM asked a JOIN has h ON h.account_id = a.account_id
+		CROSS JOIN LATERAL (SELECT coalesce(sum(x.amount), 0) AS reversed FROM taken x WHERE x.account_id = a.account_id AND x.seq > a.debit_seq) r),
+	waiting AS (
+		SELECT t.id,
+			coalesce(sum(` + debited + `) OVER (PARTITION BY t.account_id ORDER BY t.debit_seq DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS behind,
+			sum(` + debited + `) OVER (PARTITION BY t.account_id) - (` + debited + `) AS others
+		FROM transfers t WHERE t.waiting AND t.account_id = ANY(ARRAY(SELECT account_id FROM funds WHERE NOT short))),
+	beside AS MATERIALIZED (SELECT * FROM waiting WHERE id = ANY($1))
+	SELECT f.id, f.account_id, f.debit_seq, f.available, f.balance, coalesce(w.behind, 0), coalesce(w.others, 0), f.reversed, f.held_until, f.short
+	FROM funds f LEFT JOIN beside w ON w.id = f.id ORDER BY f.account_id, f.debit_seq`
 
 // readFunds reads the funds of the accounts' pending transfers, in the ledger's order, as of one
 // moment.
@@ -140,6 +162,6 @@ func (s *Service) readFunds(ctx context.Context, tx pg.Tx, now time.Time, ids, a
 		return nil, nil
 	}
 	return pg.Collect(ctx, tx, func(r pgx.CollectableRow) (f fund, err error) {
-		return f, r.Scan(&f.id, &f.account, &f.seq, &f.available, &f.balance, &f.behind, &f.others, &f.reversed, &f.heldUntil)
+		return f, r.Scan(&f.id, &f.account, &f.seq, &f.available, &f.balance, &f.behind, &f.others, &f.reversed, &f.heldUntil, &f.short)
 	}, fundsSQL, ids, accounts, now, s.Provisional)
 }

@@ -13,8 +13,11 @@ import (
 	"ajo/internal/retry"
 )
 
-// FundsSQL is for the test of the rows that it reads.
-var FundsSQL = fundsSQL
+// FundsSQL and ClaimedSQL are for the tests of the rows that they read.
+var (
+	FundsSQL   = fundsSQL
+	ClaimedSQL = claimedSQL
+)
 
 // Ask is a settle request, as [Service.Settle] takes it.
 type Ask struct {

@@ -23,10 +23,10 @@ func TestPlansOnAnEmptyDatabase(t *testing.T) {
 	}{
 		"read": {claimedSQL, []string{"Scan on transfers_pkey", "Index Cond: (id = ANY ($1))", tenant, its, balance, "Index Cond: (account_id = t.account_id)"}},
 		"funds": {fundsSQL, []string{
-			"transfers_waiting", "Index Cond: (account_id = ANY ($2))",
-			"Index Scan using ledger_entries_group on ledger_entries e", "Index Cond: (transaction_group_id = t.id)",
+			"Scan on transfers_pkey", "Index Cond: (id = ANY ($1))", "Scan on transfers_waiting", "Index Cond: (account_id = ANY ($12))",
 			"Scan on ledger_balances_pkey", "holds_refund", "Index Cond: (account_id = b.account_id)",
-			"ledger_entries_reversed", "(seq > (min(a.seq)))", "Index Cond: (id = ANY (ARRAY[v.reversal_of]))",
+			"ledger_entries_reversed", "(seq > (min(a.debit_seq)))", "Index Cond: (id = ANY (ARRAY[v.reversal_of]))",
+			"ledger_entries_reviewed", "Index Cond: ((account_id = b.account_id) AND (review_from_seq >= 0))",
 		}},
 		"submit":       {submitSQL, []string{row, named}},
 		"record":       {recordSQL, []string{row, named}},

@@ -571,8 +571,8 @@ func TestRefundsAreGuarded(t *testing.T) {
 	_, elsewhere := other.received("100.00", &payer)
 	unconfirmed := b.entryOf(b.credit("100.00"))
 	p := b.refunded(entry, "60.00")
-	const insert = `INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, created_at, updated_at, refund_of, refund_name)
-		SELECT gen_random_uuid(), tenant_id, account_id, 'X', 'pending', $2::numeric, '058', '0123456789', now(), now(), $3, 'A B' FROM transfers WHERE id = $1`
+	const insert = `INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, created_at, updated_at, refund_of, refund_name, debit_seq, debits_to)
+		SELECT gen_random_uuid(), tenant_id, account_id, 'X', 'pending', $2::numeric, '058', '0123456789', now(), now(), $3, 'A B', 9, 999 FROM transfers WHERE id = $1`
 	for _, c := range []struct {
 		amount string
 		of     uuid.UUID

@@ -52,8 +52,8 @@ func TestEveryMoveInTheSchema(t *testing.T) {
 				continue
 			}
 			id := uuid.Must(uuid.NewV7())
-			b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, created_at, updated_at)
-				VALUES ($1, $2, $3, $1::uuid::text, $4, 1, '058', '0123456789', 1, now(), now())`, id, b.tenant, b.account, from)
+			b.Exec(`INSERT INTO transfers (id, tenant_id, account_id, merchant_tx_ref, status, amount, bank_code, account_number, attempt_count, created_at, updated_at, debit_seq, debits_to)
+				VALUES ($1, $2, $3, $1::uuid::text, $4, 1, '058', '0123456789', 1, now(), now(), 1, 1)`, id, b.tenant, b.account, from)
 			_, err := b.Pool.Exec(b.ctx, `UPDATE transfers SET status = $2, ended_by = 'operator', debit_group = $1 WHERE id = $1`, id, to)
 			require.Equal(t, slices.Contains(moves, [2]string{string(from), string(to)}), err == nil, "%s>%s: %v", from, to, err)
 		}
