@@ -10,10 +10,32 @@ import (
 	"ajo/internal/clock"
 	"ajo/internal/customer"
 	"ajo/internal/money"
+	"ajo/internal/partition"
 	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
+
+// A release that fails each time shows in the metric of tidying, which has an alert.
+func TestReleaseThatFailsIsTold(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Exec(`UPDATE customers SET release_account = $2, release_entry = $2 WHERE id = (SELECT customer_id FROM accounts WHERE id = $1)`, b.account.ID, uuid.Nil)
+	b.Exec(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file'; END $$`)
+	b.Exec(`CREATE TRIGGER fail BEFORE UPDATE ON customers FOR EACH STATEMENT EXECUTE FUNCTION fail()`)
+	o := b.opts
+	o.Partition, o.Customers = partition.Month, customer.New(customer.Options{Pool: b.Pool, Clock: clock.System})
+	at := time.Now().Add(78 * time.Minute) // nobody else's
+	o.Clock = clock.NewFake(at)
+	w := &Workers{Options: o}
+	w.tidyOnce(b.ctx, time.Minute, time.Minute)
+	require.NotEqual(t, at.Unix(), tidied(t))
+	b.Exec(`DROP TRIGGER fail ON customers`)
+	testenv.Eventually(t, time.Minute, "a success", func() bool {
+		w.tidyOnce(b.ctx, time.Minute, time.Minute)
+		return tidied(t) == at.Unix()
+	})
+}
 
 // A worker releases what the change of a customer's tier has left, also where whoever made the
 // change has died since.

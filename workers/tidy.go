@@ -26,8 +26,9 @@ const (
 	tidyTimeout = time.Minute
 )
 
-// tidy makes partitions ahead, mails tenants about failing and paused endpoints, and removes old
-// rows. It runs concurrently with the sweep: either may last.
+// tidy makes partitions ahead, mails tenants about failing and paused endpoints, removes old rows,
+// and releases what the looks in between could not ([Workers.release]), so that it shows. It runs
+// concurrently with the sweep: either may last.
 func (w *Workers) tidy(ctx context.Context) {
 	if clock.Sleep(ctx, tidyFirst) != nil {
 		return
@@ -50,6 +51,7 @@ func (w *Workers) tidyOnce(ctx context.Context, short, long time.Duration) {
 		{"paused endpoints were not looked for; the next purge tries again", short, w.mailPaused},
 		{"old rows were not removed; the next purge tries again", long, func(ctx context.Context) error { return w.purge(ctx, purgeLimit) }},
 		{"the room of Postgres for locks was not looked at", short, w.lookAtLocks},
+		{"what limits have held and a new tier allows was not all released; the next purge tries again", releaseTimeout, w.releaseRest},
 	} {
 		within, cancel := context.WithTimeout(ctx, part.most)
 		err := part.do(within)

@@ -20,7 +20,7 @@ var (
 
 	Swept     = QueueCounts{counters("ajo_sweep_rows_total", "Overdue rows that the sweeper enqueued again, because their task was lost or never enqueued.", "queue")}
 	SweepDone = newGauge[time.Time]("ajo_sweep_last_success_timestamp_seconds", "When a sweep of this process last completed.")
-	TidyDone  = newGauge[time.Time]("ajo_tidy_last_success_timestamp_seconds", "When this process last made partitions ahead, removed old rows and looked for failing endpoints, and all of it succeeded.")
+	TidyDone  = newGauge[time.Time]("ajo_tidy_last_success_timestamp_seconds", "When this process last made partitions ahead, removed old rows, looked for failing endpoints and released what new tiers allow, and all of it succeeded.")
 )
 
 // taskStates are the states of a task that [QueueDepth] knows.
