@@ -133,10 +133,10 @@ func (s *Service) EntriesBetween(ctx context.Context, from, to time.Time, note f
 }
 
 // MisdirectedBetween returns at most limit misdirected payments that were made from (inclusive) to
-// (exclusive), by the events' own time.
-func (s *Service) MisdirectedBetween(ctx context.Context, from, to time.Time, limit int) ([]Known, error) {
+// (exclusive), by the events' own time: those whose events come after one, by their ids.
+func (s *Service) MisdirectedBetween(ctx context.Context, from, to time.Time, after uuid.UUID, limit int) ([]Known, error) {
 	return pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Known], `
-		SELECT `+knownColumns+`inbound_events e WHERE misdirected AND occurred_at >= $1 AND occurred_at < $2 ORDER BY id LIMIT $3`, from, to, limit)
+		SELECT `+knownColumns+`inbound_events e WHERE misdirected AND occurred_at >= $1 AND occurred_at < $2 AND id > $3 ORDER BY id LIMIT $4`, from, to, after, limit)
 }
 
 // MisdirectedTakenBack returns the bank's ids of at most limit misdirected payments that the bank's

@@ -257,7 +257,7 @@ func TestReadingAPaymentBesideOthers(t *testing.T) {
 	require.NotContains(t, between(at.Add(-24*time.Hour), at.Add(24*time.Hour)), own.misdirected)
 	at = *misdirected.OccurredAt
 	for want, c := range map[int][2]time.Time{1: {at, at.Add(time.Microsecond)}, 0: {at.Add(time.Microsecond), at.Add(24 * time.Hour)}, 2: {at.Add(-24 * time.Hour), at}} {
-		list, err := b.svc.MisdirectedBetween(b.ctx, c[0], c[1], 10)
+		list, err := b.svc.MisdirectedBetween(b.ctx, c[0], c[1], uuid.Nil, 10)
 		require.NoError(t, err)
 		require.Len(t, list, want)
 		require.Equal(t, want == 1, want == len(list) && len(list) > 0 && list[0].EventID == own.misdirected)

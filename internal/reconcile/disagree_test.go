@@ -10,6 +10,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
 	"ajo/internal/payment"
+	"ajo/internal/provider"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 	"ajo/ledger"
@@ -225,6 +226,42 @@ func TestDailyRunLeavesNobodyUnasked(t *testing.T) {
 		require.Equal(t, "the transfer is success, and the bank neither lists it nor knows its reference", x.Detail)
 	}
 	require.Zero(t, unasked())
+}
+
+// Of misdirected payments likewise, and of one about which the bank gave no answer.
+func TestDailyRunForgetsNoMisdirectedPayment(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ref := uuid.NewString()
+	_, err := b.client().CreateAccount(b.ctx, provider.NewAccount{Ref: ref, Name: "Nobody We Know"})
+	require.NoError(t, err)
+	var ids []string
+	for range 205 {
+		txn, err := b.bank.Pay(b.ctx, fakebank.Payment{AccountRef: ref, Amount: money.Must("5000.00"), Silent: true})
+		require.NoError(t, err)
+		ids = append(ids, txn.ID)
+	}
+	b.postAll(b.lastHour().ToPost)
+	for _, id := range ids {
+		b.bank.SetTransaction(id, func(x *fakebank.Transaction) { x.Hidden = true })
+	}
+	b.Clock.Advance(72 * time.Hour)
+	require.Equal(t, 205, b.daily(0).Counts[reconcile.UnknownAtBank])
+	unasked := func() int {
+		return testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items WHERE kind = 'payment' AND exception IS NULL`)
+	}
+	require.Equal(t, 5, unasked())
+	var r reconcile.Report
+	for range 2 { // each has 200 questions, and begins with what was not asked about
+		b.Clock.Advance(time.Minute)
+		r = b.lastHour()
+	}
+	require.Equal(t, 205, r.Counts[reconcile.UnknownAtBank])
+	for _, x := range r.Exceptions {
+		require.Equal(t, "the bank neither lists it nor knows its id, and it is in suspense, misdirected", x.Detail)
+	}
+	require.Zero(t, unasked())
+	require.Equal(t, "-1019875.00", testenv.Value[money.Amount](b.Env, `SELECT sum(effect) FROM reconcile_items`).String())
 }
 
 // What a run has left open, and the bank does not know any more, is named for that; a payment that

@@ -195,40 +195,6 @@ func (r *comparison) otherInWallet(t provider.Transaction, k payment.Known) {
 	r.unsettled(item{subject: subject{aboutPayment, t.ID}, exception: &x, effect: t.Amount.Sub(t.Fee).Sub(k.Amount.Sub(k.Fee)), since: &t.Time})
 }
 
-// readMisdirected asks about the misdirected payments of a slice that the list lacks.
-func (r *comparison) readMisdirected(ctx context.Context, s *slice) error {
-	found, err := r.payments.MisdirectedBetween(ctx, s.from, s.to, maxWaiting)
-	if err != nil {
-		return err
-	}
-	for _, m := range found {
-		switch {
-		case r.isKept(m.TxnRef, (*slice).ids) || r.judged(subject{aboutPayment, m.TxnRef}):
-			continue
-		case r.clock.Now().Sub(m.ReceivedAt) < r.minAge:
-			r.part.Young++
-			s.young = true
-			continue
-		case !r.mayAsk("absent"):
-			continue
-		}
-		t, err := r.askTransaction(ctx, m.TxnRef)
-		switch {
-		case errors.Is(err, provider.ErrUnknown):
-			x := Exception{
-				Kind: UnknownAtBank, ProviderTxnRef: m.TxnRef, EventID: &m.EventID, BooksAmount: &m.Amount, BooksFee: &m.Fee, Detail: unknownByID + ", and it is in suspense, misdirected",
-			}
-			r.unsettled(item{subject: subject{aboutPayment, m.TxnRef}, exception: &x, effect: m.Fee.Sub(m.Amount), since: m.OccurredAt})
-		case err == nil:
-			r.judge(t, m)
-		}
-		if err := r.extend(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // wait remembers a payment whose record is not final. It is reported if that takes more than a day.
 func (r *comparison) wait(t provider.Transaction) {
 	it := item{subject: subject{aboutPayment, t.ID}}
@@ -327,6 +293,8 @@ func (r *comparison) askPayment(ctx context.Context, s *slice, it *item) error {
 	switch {
 	case errors.Is(err, provider.ErrUnknown) && k.Entry != nil:
 		r.lostPayment(k.Entry, unknownByID)
+	case errors.Is(err, provider.ErrUnknown) && k.Category == payment.CategoryMisdirected:
+		r.lostStray(it.ref, k)
 	case err != nil:
 		return r.unanswered(ctx, it, err)
 	default:
@@ -348,7 +316,10 @@ func (r *comparison) askTransaction(ctx context.Context, id string) (provider.Tr
 	return t, err
 }
 
-const unknownByID = "the bank neither lists it nor knows its id"
+const (
+	unknownByID = "the bank neither lists it nor knows its id"
+	unasked     = "the bank does not list it; not asked for by its id: there are too many"
+)
 
 // lostPayment flags an entry that the bank does not know. What a person has found received, without
 // a record, the wallet has.

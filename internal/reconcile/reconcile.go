@@ -375,7 +375,7 @@ func (r *comparison) askAbsent(ctx context.Context, s *slice, absent []payment.E
 
 // notAsked reports an entry that the list lacks, if there are too many to ask about each.
 func notAsked(e *payment.Entry) Exception {
-	return ofEntry(e, UnknownAtBank, "the bank does not list it; not asked for by its id: there are too many")
+	return ofEntry(e, UnknownAtBank, unasked)
 }
 
 // logResult logs the result of the run.
