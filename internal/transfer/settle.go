@@ -188,9 +188,10 @@ var errStrangersName = errors.New("the bank named the holder of another account"
 
 // Lookup names the holder of a destination account. A bad number is [ErrAccountNumber], a missing
 // bank code [ErrBankCode]; an unknown bank or account, and therefore any other bank code, is
-// [ErrLookup], a bank that does not answer [ErrBank], one whose "no such account" is doubted
-// [ErrUnchecked], and a look-up that had no turn provider.ErrBusy too. The bank is not asked about
-// a code that its own list lacks. A name from the bank is reused for two minutes.
+// [ErrLookup], a bank that does not answer [ErrBank], one that names the holder of another account
+// [ErrOtherHolder], one whose "no such account" is doubted [ErrUnchecked], and a look-up that had
+// no turn provider.ErrBusy too. The bank is not asked about a code that its own list lacks. A name
+// from the bank is reused for two minutes.
 func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
 	if !accountForm.MatchString(accountNumber) {
 		return provider.Holder{}, ErrAccountNumber
@@ -220,6 +221,8 @@ func (s *Service) Lookup(ctx context.Context, bankCode, accountNumber string) (p
 		return h, ErrLookup
 	case errors.Is(err, provider.ErrDoubted):
 		return provider.Holder{}, errors.Join(ErrUnchecked, err)
+	case errors.Is(err, errStrangersName):
+		return provider.Holder{}, errors.Join(ErrOtherHolder, err)
 	case err != nil:
 		return provider.Holder{}, errors.Join(ErrBank, err)
 	}

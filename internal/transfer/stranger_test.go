@@ -57,13 +57,13 @@ func TestAnotherAccountsHolder(t *testing.T) {
 	require.Zero(t, b.bank.Calls(payCall))
 	for range 2 {
 		h, err := own.Lookup(b.ctx, got.BankCode, got.AccountNumber)
-		require.ErrorIs(t, err, transfer.ErrBank)
+		require.ErrorIs(t, err, transfer.ErrOtherHolder)
 		require.Equal(t, provider.Holder{}, h)
 	}
 	named := order("10.00")
 	named.AccountName = new("Amina Bello")
 	_, err := own.Settle(b.ctx, b.tenant, "shop", named, idempotency.Request{})
-	require.ErrorIs(t, err, transfer.ErrBank, "nor does it pass for the name that must match")
+	require.ErrorIs(t, err, transfer.ErrOtherHolder, "nor does it pass for the name that must match")
 	require.Equal(t, transfer.Success, b.run(p).Status)
 	b.paid(p)
 }

@@ -93,6 +93,7 @@ var (
 	ErrNarration     = errs.New(errs.Invalid, "narration must be at most 140 characters, without control characters")
 	ErrLookup        = errs.New(errs.NotFound, "destination account not found")
 	ErrBank          = errs.New(errs.Upstream, "provider error: the bank did not answer")
+	ErrOtherHolder   = errs.New(errs.Upstream, "provider error: the bank named the holder of another account")
 	ErrUnchecked     = errs.New(errs.Upstream, "provider error: the destination account could not be checked")
 	ErrUnknownBank   = errs.New(errs.NotFound, "bank not found")
 	ErrOver          = errs.New(errs.Unprocessable, "transfer has ended")
