@@ -83,6 +83,11 @@ func (e *edge) rejectKYC(c *fiber.Ctx) error { return e.decideKYC(c, customer.KY
 
 func (e *edge) decideKYC(c *fiber.Ctx, event customer.KYCEvent) error {
 	t := caller(c)
-	out, err := e.Customers.Decide(c.UserContext(), customer.Reviewer{TenantID: t.ID, Operator: t.Operator, By: e.acting(c)}, pathID(c), event)
+	seen, _, err := queryTime(c, "updatedAt")
+	if err != nil {
+		return err
+	}
+	by := customer.Reviewer{TenantID: t.ID, Operator: t.Operator, Seen: seen, By: e.acting(c)}
+	out, err := e.Customers.Decide(c.UserContext(), by, pathID(c), event)
 	return answer(c, out, err)
 }

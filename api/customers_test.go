@@ -51,7 +51,14 @@ func TestGoldenCustomers(t *testing.T) {
 	golden(t, "kyc-rejected", w.do("POST", "/v1/customers/"+other+"/kyc", `{"nin":"11111111111"}`, key...).ok(200, nil))
 	// somebody else's
 	w.do("POST", "/v1/customers/"+other+"/kyc", `{"nin":"`+ninOfAda+`"}`, key...).ok(200, nil)
-	golden(t, "kyc-approve", w.do("POST", "/auth/customers/"+other+"/kyc/approve", "", session...).ok(200, nil))
+	var seen struct{ UpdatedAt string }
+	w.do("GET", "/v1/customers/"+other, "", key...).ok(200, &seen)
+	for _, verb := range []string{"approve", "reject"} {
+		path := "/auth/customers/" + other + "/kyc/" + verb
+		w.do("POST", path+"?updatedAt=yesterday", "", session...).refused(400, "updatedAt must be a date such as 2026-01-30 or an ISO 8601 time such as 2026-01-30T12:15:00Z")
+		w.do("POST", path+"?updatedAt=2026-01-30T12:15:00Z", "", session...).refused(409, "the customer has changed since it was shown: look at it again")
+	}
+	golden(t, "kyc-approve", w.do("POST", "/auth/customers/"+other+"/kyc/approve?updatedAt="+seen.UpdatedAt, "", session...).ok(200, nil))
 }
 
 func TestCustomerPages(t *testing.T) {

@@ -2,6 +2,7 @@ package customer
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -13,7 +14,9 @@ import (
 type Reviewer struct {
 	TenantID uuid.UUID
 	Operator bool // the session's tenant is an operator's
-	By       audit.By
+	// the customer's UpdatedAt as it was looked at; zero: not said
+	Seen time.Time
+	By   audit.By
 }
 
 // decided is what the audit record keeps of a decision: the customer's row changes with the next
@@ -27,8 +30,9 @@ type decided struct {
 // Decide moves a submission that waits for review: [KYCApprove] to approved, and the customer to
 // tier 2; [KYCReject] to rejected, and the customer may submit again. Session only. [errOperator]
 // in production for a session that is no operator's; [ErrNotFound] for an unknown customer and,
-// unless the session is an operator's, for another tenant's; [ErrNotPending]. (Specification, POST
-// /auth/customers/:id/kyc/approve and reject.)
+// unless the session is an operator's, for another tenant's; [ErrChanged] if it is not the one any
+// more that was looked at; [ErrNotPending]. (Specification, POST /auth/customers/:id/kyc/approve
+// and reject.)
 func (s *Service) Decide(ctx context.Context, by Reviewer, id uuid.UUID, event KYCEvent) (c Customer, err error) {
 	if s.Production && !by.Operator {
 		return c, errOperator
@@ -41,6 +45,9 @@ func (s *Service) Decide(ctx context.Context, by Reviewer, id uuid.UUID, event K
 		}
 		if err != nil {
 			return err
+		}
+		if c.KYCStatus == KYCPendingReview && !by.Seen.IsZero() && !by.Seen.Equal(c.UpdatedAt) {
+			return ErrChanged // perhaps another NIN, of the same last digits
 		}
 		if c, err = s.conclude(ctx, tx, c, event); err != nil {
 			return err

@@ -78,7 +78,7 @@ function review(c, path, session, reload) {
   if (!session.may('finance')) return h('p', { class: 'dim' }, 'The NIN could not be verified automatically. A member with the role finance decides.');
   const decide = (verb, done, text, danger) => button(verb, async () => {
     const yes = await confirmed({
-      title: `${verb} KYC for ${c.Name}?`, text, label: verb, danger, act: () => post(`${path}/kyc/${verb.toLowerCase()}`),
+      title: `${verb} KYC for ${c.Name}?`, text, label: verb, danger, act: () => post(`${path}/kyc/${verb.toLowerCase()}${queryText({ updatedAt: c.UpdatedAt })}`),
     });
     if (!yes) return;
     await reload();

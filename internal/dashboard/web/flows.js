@@ -188,6 +188,23 @@ test('a KYC that waits is approved, and another rejected', async () => {
   await v.close();
 });
 
+test('a KYC that has changed since it was shown is not decided', async () => {
+  const tenant = await newTenant();
+  const { CustomerID } = await open(tenant, 'customer-1', 'Ada Obi', { bvn: '22222222222' });
+  await tenant.call('POST', `/v1/customers/${CustomerID}/kyc`, { nin: '12345678901' });
+  const v = await visitAs(tenant);
+  const { page } = v;
+  await go(page, '/customers/' + CustomerID);
+  const approve = page.getByRole('button', { name: 'Approve' });
+  await approve.waitFor();
+  await tenant.call('PATCH', '/v1/customers/' + CustomerID, { name: 'Ada Bello' });
+  await approve.click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
+  await page.getByText('The customer has changed since it was shown: look at it again').waitFor();
+  assert.equal((await tenant.call('GET', '/v1/customers/' + CustomerID)).KYCStatus, 'pending_review');
+  await v.close();
+});
+
 test('a dead letter is read and sent again', async () => {
   const { shop } = world.service;
   const tenant = await newTenant();
