@@ -354,7 +354,7 @@ func rotationEffect(r tenant.Record, now time.Time) string {
 		return "It has none yet; its deliveries are signed from now on."
 	case r.WebhookSecretPreviousUntil != nil && r.WebhookSecretPreviousUntil.After(now):
 		return "For 24 hours, deliveries are signed with the present one too; the one before that, which was to sign until " +
-			stamp(r.WebhookSecretPreviousUntil) + ", stops now."
+			r.WebhookSecretPreviousUntil.UTC().Format(time.RFC3339Nano) + ", stops now." // two rotations may be of one second
 	}
 	return "For 24 hours, deliveries are signed with the present one too."
 }

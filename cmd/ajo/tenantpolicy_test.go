@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -118,6 +119,19 @@ func TestAskedBeforeAnotherTime(t *testing.T) {
 	o.Exec(`UPDATE tenants SET webhook_secret_previous_until = webhook_secret_previous_until - interval '3 minutes' WHERE id = $1`, o.tenant)
 	err := o.agree(func() { o.good(append(rotate, "--yes", "--reason", "it leaked again")...) }, rotate...)
 	require.ErrorIs(t, err, errChanged, "the secret that was just made would stop")
+
+	// two rotations of one second
+	at := func(part string) {
+		o.Exec(`UPDATE tenants SET webhook_secret_previous_until = date_trunc('second', webhook_secret_previous_until) + $2::interval WHERE id = $1`, o.tenant, part)
+	}
+	until := testenv.Value[time.Time](o.Env, `SELECT webhook_secret_previous_until FROM tenants WHERE id = $1`, o.tenant)
+	at("100 ms")
+	err = o.agree(func() {
+		o.good(append(rotate, "--yes", "--reason", "it leaked again")...)
+		o.Exec(`UPDATE tenants SET webhook_secret_previous_until = $2 WHERE id = $1`, o.tenant, until)
+		at("600 ms")
+	}, rotate...)
+	require.ErrorIs(t, err, errChanged, "by the same second")
 
 	event := o.recalled().String()
 	o.Exec(`UPDATE recalls SET opened_at = now() - interval '3 minutes'`)
