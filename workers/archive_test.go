@@ -29,7 +29,7 @@ func TestStopBesideAnArchiveThatHangs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	store := &hanging{asked: make(chan struct{}), back: make(chan struct{})}
-	b.opts.StopTimeout = 100 * time.Millisecond
+	b.opts.stopTimeout = 100 * time.Millisecond
 	b.opts.Archive = archive.New(archive.Options{
 		Pool: b.Pool, Store: store, Clock: clock.NewFake(time.Now().Add(10 * 365 * 24 * time.Hour)), Log: b.opts.Log, KeepDeliveries: 31 * 24 * time.Hour,
 	})

@@ -240,7 +240,7 @@ func TestStopHandsBackWhatDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	const calls = 5
 	b := newDelivering(t, time.Minute)
-	b.opts.StopTimeout = 100 * time.Millisecond
+	b.opts.stopTimeout = 100 * time.Millisecond
 	b.opts.SweepEvery = 20 * time.Second // so that no sweep enqueues what a busy machine has not leased yet
 	w, err := Start(b.opts)
 	require.NoError(t, err)

@@ -75,8 +75,8 @@ type Options struct {
 	SweepEvery time.Duration
 	// SweepPage is how many items of a kind one step of a sweep takes; 0: 2,000.
 	SweepPage int
-	// StopTimeout is how long Stop lets tasks finish before it hands them back; 0: 20 s.
-	StopTimeout time.Duration
+	// stopTimeout is how long Stop lets tasks finish before it hands them back; 0: 20 s. For tests.
+	stopTimeout time.Duration
 	// ReconcileEvery is how often the books are compared with what the bank's list has had since
 	// the last comparison; zero: never. ReconcileWindow is how far back the first one goes, and how
 	// long after a time its list is read again where it lacked payments.
@@ -188,13 +188,13 @@ func (w *Workers) work(k tasks.Kind) handler {
 	panic("workers: no function does work of the kind " + string(k))
 }
 
-// Stop takes no more tasks, lets those under way finish for StopTimeout, hands the rest back to
+// Stop takes no more tasks, lets those under way finish for stopTimeout, hands the rest back to
 // their queues, and ends what runs beside them. It returns when nothing is at work any more, so
 // that what the workers use may be closed; for what ignores its end it waits no longer than
 // unwindTimeout after that.
 func (w *Workers) Stop() {
 	w.stop()
-	late, beside := time.After(cmp.Or(w.StopTimeout, stopTimeout)), over(&w.beside)
+	late, beside := time.After(cmp.Or(w.stopTimeout, stopTimeout)), over(&w.beside)
 	w.eachServer((*asynq.Server).Stop) // all stop taking tasks first, and then drain concurrently
 	for _, d := range w.dispatchers {
 		d.close()
@@ -272,7 +272,7 @@ func (w *Workers) server(d *dispatcher, queue string, slow bool) *asynq.Server {
 		Queues:                   map[string]int{queue: 1},
 		TaskCheckInterval:        pollEvery,
 		DelayedTaskCheckInterval: delayed,
-		ShutdownTimeout:          cmp.Or(w.StopTimeout, stopTimeout),
+		ShutdownTimeout:          cmp.Or(w.stopTimeout, stopTimeout),
 		RetryDelayFunc:           func(_ int, err error, _ *asynq.Task) time.Duration { return w.delay(err) },
 		IsFailure:                isFailure,
 		Logger:                   asynqLog{w.Log.With(slog.String("queue", queue))},

@@ -11,6 +11,9 @@ import (
 // AwayUntil has Postgres taken for away until a time of the machine's clock.
 func (s *Service) AwayUntil(at time.Time) { s.away.Store(at.UnixNano()) }
 
+// KeepForged sets how many events without a valid signature are kept.
+func (s *Service) KeepForged(most int) { s.forgedMax = most }
+
 // ReceiveTogether stores events in one batch.
 func (s *Service) ReceiveTogether(ctx context.Context, requests ...InboundRequest) (err error) {
 	events := make([]*inbound, len(requests))

@@ -140,8 +140,6 @@ type Options struct {
 	// records.
 	Spool *spool.Spool
 	Box   *secret.Box
-	// ForgedMax is how many events without a valid signature are kept; 0: 20,000.
-	ForgedMax int
 	// ConfirmDelays are the gaps between checks against the bank's records; the last one repeats.
 	ConfirmDelays []time.Duration
 	// A payment that ConfirmMisses checks do not find, the last of them at least ConfirmMinAge
@@ -178,7 +176,9 @@ type Service struct {
 	lists  *lists
 	record *pg.Batcher[*finding, struct{}]
 	forged forgedRoom
-	away   atomic.Int64 // unix nanoseconds until which Postgres is assumed to be away
+	// how many events without a valid signature are kept
+	forgedMax int
+	away      atomic.Int64 // unix nanoseconds until which Postgres is assumed to be away
 }
 
 // How many events without a valid signature are kept. Anyone who can reach the endpoint can send
@@ -198,7 +198,7 @@ func New(o Options) *Service {
 	if len(o.ConfirmDelays) == 0 {
 		panic("payment: Options.ConfirmDelays is missing")
 	}
-	s := &Service{Options: o, lists: newLists(), forged: forgedRoom{rate: rate.NewLimiter(forgedPerSecond, forgedBurst)}}
+	s := &Service{Options: o, lists: newLists(), forgedMax: forgedTotal, forged: forgedRoom{rate: rate.NewLimiter(forgedPerSecond, forgedBurst)}}
 	s.store = pg.NewBatcher(o.Pool, pg.BatchOptions[*inbound]{Name: "payment/store", Max: storeSize, Order: byTransaction}, s.storeBatch)
 	s.post = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Name: "payment/post", Max: workSize, Order: pg.CompareIDs}, s.postBatch)
 	s.checks = pg.NewBatcher(o.Pool, pg.BatchOptions[uuid.UUID]{Max: workSize}, func(ctx context.Context, tx pg.Tx, ids []uuid.UUID) ([]*check, error) {

@@ -311,7 +311,7 @@ func TestFloodOfForgedEvents(t *testing.T) {
 func TestForgedEventsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.svc.ForgedMax = 40
+	b.svc.KeepForged(40)
 	count := func() int {
 		return testenv.Value[int](b.Env, `SELECT count(*) FROM inbound_events WHERE category = 'sig_invalid'`)
 	}

@@ -8,7 +8,6 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,8 +57,6 @@ type Options struct {
 	Log       *slog.Logger
 	// MinAge is how long the bank may take to list a payment or a payout that it has made.
 	MinAge time.Duration
-	// SliceRecords is about how many records are compared at a time; 0: 100,000.
-	SliceRecords int
 }
 
 // Service has the reconciliation's use cases.
@@ -72,15 +69,15 @@ type Service struct {
 	log       *slog.Logger
 	minAge    time.Duration
 
-	sliceRecords int
-	floatTime    time.Duration
+	sliceRecords int           // about how many records are compared at a time
+	floatTime    time.Duration // that the float may take
 }
 
 // New returns the use cases. There is nothing to close.
 func New(o Options) *Service {
 	return &Service{
 		pool: o.Pool, bank: o.Bank, payments: o.Payments, transfers: o.Transfers, clock: o.Clock, log: o.Log, minAge: o.MinAge,
-		sliceRecords: cmp.Or(o.SliceRecords, sliceRecords), floatTime: floatTime,
+		sliceRecords: sliceRecords, floatTime: floatTime,
 	}
 }
 

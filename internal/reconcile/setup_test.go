@@ -75,7 +75,11 @@ func (b *bundle) servicesWith(bank provider.Bank) (*payment.Service, *reconcile.
 	b.T.Cleanup(p.Close)
 	transfers := transfer.New(transfer.Options{Pool: b.Pool, Bank: bank, Clock: b.Clock, Log: log, Delays: defaults.SettleDelays, Rechecks: defaults.SettleRechecks})
 	b.T.Cleanup(transfers.Close)
-	return p, reconcile.New(reconcile.Options{Pool: b.Pool, Bank: bank, Payments: p, Transfers: transfers, Clock: b.Clock, Log: log, MinAge: 30 * time.Minute, SliceRecords: b.sliceRecords})
+	svc := reconcile.New(reconcile.Options{Pool: b.Pool, Bank: bank, Payments: p, Transfers: transfers, Clock: b.Clock, Log: log, MinAge: 30 * time.Minute})
+	if b.sliceRecords > 0 {
+		svc.InSlicesOf(b.sliceRecords)
+	}
+	return p, svc
 }
 
 // paySilently makes a payment at the bank of which no event comes.
