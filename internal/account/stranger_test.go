@@ -1,7 +1,6 @@
 package account_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,18 +11,6 @@ import (
 	"ajo/internal/testenv"
 )
 
-// strangersBank opens the account that it was asked for, and answers with one of another reference:
-// what an adapter would not pass on, and what the use case must not believe either.
-type strangersBank struct {
-	provider.Bank
-	other provider.Account
-}
-
-func (b strangersBank) CreateAccount(ctx context.Context, a provider.NewAccount) (provider.Account, error) {
-	_, err := b.Bank.CreateAccount(ctx, a)
-	return b.other, err
-}
-
 // The number of another reference is given to nobody: the account stays in provisioning, and the
 // next answer of its own finishes it.
 func TestAnotherReferencesAccount(t *testing.T) {
@@ -33,7 +20,10 @@ func TestAnotherReferencesAccount(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			other := provider.Account{Ref: "somebody-elses-reference", Number: "0123456789", Name: "SOMEBODY ELSE", BankName: "Ajo Bank"}
-			liar := account.New(account.Options{Pool: b.Pool, Bank: strangersBank{b.svc.Bank, other}, Box: b.box, Clock: b.Clock})
+			// It opens the account that it was asked for, and answers with the other: what an
+			// adapter would not pass on, and what the use case must not believe either.
+			bank := testenv.BankWith{Bank: b.svc.Bank, AfterCreateAccount: func(a *provider.Account) { *a = other }}
+			liar := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock})
 			for range 2 {
 				_, err := liar.Provision(b.ctx, b.tenant, in, idempotency.Request{})
 				require.ErrorIs(t, err, account.ErrProvider)

@@ -240,7 +240,10 @@ func TestListIsKeptUntilItMayBeReadAgain(t *testing.T) {
 	const n, early = 40, 30
 	ids, _ := b.manyPaid(n)
 	b.untilAllAreDue()
-	b.svc = b.serviceWith(interrupted{b.client(), func() { b.Clock.Advance(6 * time.Second) }, false})
+	b.svc = b.serviceWith(testenv.BankWith{Bank: b.client(), BeforeTransactions: func(time.Time, time.Time) error {
+		b.Clock.Advance(6 * time.Second)
+		return nil
+	}})
 	b.Exec(`UPDATE work SET due_at = $2, leased_until = $2 WHERE id = ANY($1)`, ids[early:], b.Clock.Now().Add(8*time.Second))
 	b.confirmDue(ids[:early], b.svc)
 	testenv.Eventually(t, time.Minute, "the list to be read", func() bool {
@@ -253,52 +256,28 @@ func TestListIsKeptUntilItMayBeReadAgain(t *testing.T) {
 	require.Equal(t, singles, b.bank.Calls(singleCall))
 }
 
-// wrongList is a bank whose list has another fee or status than its record of the payment.
-type wrongList struct {
-	provider.Bank
-	ids []string
-}
-
-func (b wrongList) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	p, err := b.Bank.Transactions(ctx, from, to, cursor)
-	for i, t := range p.Transactions {
-		switch at := slices.Index(b.ids, t.ID); {
-		case at < 0:
-		case at%2 == 0:
-			p.Transactions[i].Fee = money.Must("1.00")
-		default:
-			p.Transactions[i].Status = []provider.Status{provider.Failed, provider.Refunded, provider.Pending}[at%3]
-		}
-	}
-	return p, err
-}
-
 // A difference in the list decides nothing: the record is asked for by its id.
 func TestListThatDiffersIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const n = 60
 	ids, txns := b.manyPaid(n)
-	bank := wrongList{Bank: b.client()}
-	for _, txn := range txns[:n/2] {
-		bank.ids = append(bank.ids, txn.ID)
-	}
-	b.svc = b.serviceWith(bank)
+	// The list has another fee or status than the record of half of the payments.
+	b.svc = b.serviceWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(p *provider.Page) {
+		for i, t := range p.Transactions {
+			switch at := slices.IndexFunc(txns[:n/2], func(x fakebank.Transaction) bool { return x.ID == t.ID }); {
+			case at < 0:
+			case at%2 == 0:
+				p.Transactions[i].Fee = money.Must("1.00")
+			default:
+				p.Transactions[i].Status = []provider.Status{provider.Failed, provider.Refunded, provider.Pending}[at%3]
+			}
+		}
+	}})
 	require.Zero(t, b.confirmAll(ids))
 	require.Equal(t, n, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
 	require.GreaterOrEqual(t, b.bank.Calls(singleCall), n/2, "each was asked for by its id")
 	require.GreaterOrEqual(t, b.bank.Calls(listCall), 1)
-}
-
-// noList is a bank that does not give its list.
-type noList struct {
-	provider.Bank
-	asked atomic.Int32
-}
-
-func (b *noList) Transactions(context.Context, time.Time, time.Time, string) (provider.Page, error) {
-	b.asked.Add(1)
-	return provider.Page{}, errors.New("no list today")
 }
 
 // A list that cannot be read holds nobody up, and is left alone for a while.
@@ -306,10 +285,13 @@ func TestListThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ids, _ := b.manyPaid(60)
-	bank := &noList{Bank: b.client()}
-	b.svc = b.serviceWith(bank)
+	var asked atomic.Int32
+	b.svc = b.serviceWith(testenv.BankWith{Bank: b.client(), BeforeTransactions: func(time.Time, time.Time) error {
+		asked.Add(1)
+		return errors.New("no list today")
+	}})
 	require.Zero(t, b.confirmAll(ids))
-	require.LessOrEqual(t, bank.asked.Load(), int32(1), "it is left alone after the first failure")
+	require.LessOrEqual(t, asked.Load(), int32(1), "it is left alone after the first failure")
 	require.Equal(t, 60, testenv.Value[int](b.Env, `SELECT count(*) FROM ledger_entries WHERE status = 'confirmed'`))
 	require.Equal(t, 60, b.bank.Calls(singleCall))
 }
@@ -388,22 +370,6 @@ func TestListOfAWorkerThatDied(t *testing.T) {
 	})
 }
 
-// interrupted is a bank during whose list something happens: time passes, or another worker takes
-// the list over, as one does when the lease has ended.
-type interrupted struct {
-	provider.Bank
-	by   func()
-	fail bool
-}
-
-func (b interrupted) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	b.by()
-	if b.fail {
-		return provider.Page{}, errors.New("no list today")
-	}
-	return b.Bank.Transactions(ctx, from, to, cursor)
-}
-
 // How the reading of a list ended is recorded by the worker that has it, not by one that had it: it
 // neither marks it as read nor gives it up for the other.
 func TestListThatAnotherWorkerTookOver(t *testing.T) {
@@ -413,28 +379,19 @@ func TestListThatAnotherWorkerTookOver(t *testing.T) {
 		ids, _ := b.manyPaid(60)
 		until := b.Clock.Now().Add(time.Hour)
 		var taken atomic.Bool
-		svc := b.serviceWith(interrupted{b.client(), func() {
+		svc := b.serviceWith(testenv.BankWith{Bank: b.client(), BeforeTransactions: func(time.Time, time.Time) error {
 			b.Exec(`UPDATE confirm_lists SET leased_until = $1`, until)
 			taken.Store(true)
-		}, fail})
+			if fail {
+				return errors.New("no list today")
+			}
+			return nil
+		}})
 		b.svc = svc
 		b.confirmAll(ids)
 		svc.Close()
 		require.Equal(t, taken.Load(), testenv.Value[bool](b.Env, `SELECT EXISTS (SELECT FROM confirm_lists WHERE read_at IS NULL AND leased_until = $1)`, until), "failed: %t", fail)
 	}
-}
-
-// heldList is a bank that gives its list only when it may.
-type heldList struct {
-	provider.Bank
-	asked, may chan struct{}
-	once       sync.Once
-}
-
-func (b *heldList) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	b.once.Do(func() { close(b.asked) })
-	<-b.may
-	return b.Bank.Transactions(ctx, from, to, cursor)
 }
 
 // The end of a list that another worker is just taking over waits for that, and changes nothing of
@@ -443,20 +400,25 @@ func TestListThatIsBeingTakenOver(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ids, _ := b.manyPaid(60)
-	bank := &heldList{Bank: b.client(), asked: make(chan struct{}), may: make(chan struct{})}
-	svc := b.serviceWith(bank)
+	asked, may := make(chan struct{}), make(chan struct{})
+	ask := sync.OnceFunc(func() { close(asked) })
+	svc := b.serviceWith(testenv.BankWith{Bank: b.client(), BeforeTransactions: func(time.Time, time.Time) error {
+		ask()
+		<-may // the bank gives its list only then
+		return nil
+	}})
 	b.untilAllAreDue()
 	until := b.Clock.Now().Add(time.Hour)
 	var asking sync.WaitGroup
 	for _, id := range ids {
 		asking.Go(func() { _ = svc.Confirm(b.ctx, id) })
 	}
-	<-bank.asked
+	<-asked
 	require.NoError(t, b.Meanwhile(func(tx pg.Tx) error {
 		_, err := tx.Exec(b.ctx, `UPDATE confirm_lists SET leased_until = $1`, until)
 		return err
 	}, func() error {
-		close(bank.may)
+		close(may)
 		asking.Wait()
 		svc.Close() // once the reading has ended
 		return nil

@@ -1,7 +1,6 @@
 package payment_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -209,26 +208,18 @@ func TestNobodyAskedForADay(t *testing.T) {
 	require.Equal(t, []string{"credit confirmed"}, entries)
 }
 
-// busyBank is a bank whose limit of calls leaves no turn for questions.
-type busyBank struct {
-	provider.Bank
-	busy bool
-}
-
-func (b *busyBank) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
-	if b.busy {
-		return provider.Transaction{}, fmt.Errorf("not sent: %w", provider.ErrBusy)
-	}
-	return b.Bank.Transaction(ctx, id)
-}
-
 // A question that had no turn was not asked, and has no answer: however often that happens, and
 // however old the payment is, it is asked on as before.
 func TestAQuestionWithoutATurnIsNone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	bank := &busyBank{Bank: b.client(), busy: true}
-	b.svc = b.serviceWith(bank)
+	busy := true // the limit of calls leaves no turn for questions
+	b.svc = b.serviceWith(testenv.BankWith{Bank: b.client(), BeforeTransaction: func(string) error {
+		if busy {
+			return fmt.Errorf("not sent: %w", provider.ErrBusy)
+		}
+		return nil
+	}})
 	id, _ := b.paid()
 	b.Clock.Advance(25 * time.Hour)
 	for range 2 * len(defaults.ConfirmDelays) {
@@ -239,7 +230,7 @@ func TestAQuestionWithoutATurnIsNone(t *testing.T) {
 	var asked int
 	require.NoError(t, b.Pool.QueryRow(b.ctx, `SELECT attempt_count FROM inbound_events WHERE id = $1`, id).Scan(&asked))
 	require.Zero(t, asked)
-	bank.busy = false
+	busy = false
 	require.Equal(t, time.Duration(-1), b.check(id))
 	_, entries := b.books()
 	require.Equal(t, []string{"credit confirmed"}, entries)

@@ -1,7 +1,6 @@
 package payment_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"ajo/internal/invariant"
 	"ajo/internal/money"
 	"ajo/internal/payment"
-	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/work"
 	"ajo/ledger"
@@ -110,8 +108,9 @@ func TestConfirmationIsToldOnce(t *testing.T) {
 	b.Subscribe(b.tenant, "{payment.confirmed}")
 	b.openAtBank()
 	lost, loss := b.LostCommits(), 0
+	bank := testenv.BankWith{Bank: b.client(), BeforeTransaction: func(string) error { lost.LoseCommits(loss); return nil }}
 	losing := payment.New(payment.Options{
-		Pool: lost.Pool, Bank: asked{b.client(), func() { lost.LoseCommits(loss) }}, Clock: b.Clock, Log: b.svc.Log, ConfirmDelays: defaults.ConfirmDelays, ConfirmMisses: 3,
+		Pool: lost.Pool, Bank: bank, Clock: b.Clock, Log: b.svc.Log, ConfirmDelays: defaults.ConfirmDelays, ConfirmMisses: 3,
 		ConfirmMinAge: 30 * time.Minute, ConfirmDeadline: 24 * time.Hour,
 	})
 	t.Cleanup(losing.Close)
@@ -237,15 +236,4 @@ func TestNoChoiceNoStatement(t *testing.T) {
 	morePost, moreConfirm := cost()
 	require.Len(t, morePost, len(post))
 	require.Len(t, moreConfirm, len(confirm)+4, "the payments, the choices, the deliveries, and their items")
-}
-
-// asked is a bank that says when it is asked.
-type asked struct {
-	provider.Bank
-	then func()
-}
-
-func (a asked) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
-	a.then()
-	return a.Bank.Transaction(ctx, id)
 }

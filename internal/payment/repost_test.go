@@ -1,7 +1,6 @@
 package payment_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -13,15 +12,6 @@ import (
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
 )
-
-// timeless is a bank whose records have no time.
-type timeless struct{ provider.Bank }
-
-func (b timeless) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
-	t, err := b.Bank.Transaction(ctx, id)
-	t.Time = time.Time{}
-	return t, err
-}
 
 // An event that could not be posted is posted with the time of the bank's record; if that has none,
 // with its own.
@@ -39,7 +29,7 @@ func TestRepostHasTheRecordsTime(t *testing.T) {
 		require.Equal(t, payment.CategoryProcessingError, b.post(id).Category)
 		want := txn.Time
 		if name == "the event's" { // from now on
-			want, b.svc = own, b.serviceWith(timeless{b.client()})
+			want, b.svc = own, b.serviceWith(testenv.BankWith{Bank: b.client(), AfterTransaction: func(t *provider.Transaction) { t.Time = time.Time{} }})
 		}
 		plan, err := b.svc.PlanRepost(b.ctx, id)
 		require.NoError(t, err)

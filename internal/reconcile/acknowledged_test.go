@@ -29,11 +29,10 @@ func TestAListedPayoutIsAcknowledged(t *testing.T) {
 			b.inBooks("AJO-listed", "processing", "100.00", nil)
 			b.inBooks("AJO-not-listed", "processing", "100.00", nil)
 			b.payAtBank("AJO-listed", "100.00")
-			_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+			_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(page *provider.Page) {
 				for i := range page.Payouts {
 					change(&page.Payouts[i])
 				}
-				return nil
 			}})
 			b.lastHour()
 			acknowledged := func(ref string) *time.Time {

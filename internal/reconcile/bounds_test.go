@@ -133,17 +133,6 @@ func TestRunSettlesOneAndFindsAnother(t *testing.T) {
 	}
 }
 
-// asking is a bank that counts the questions about payments.
-type asking struct {
-	provider.Bank
-	questions int
-}
-
-func (b *asking) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
-	b.questions++
-	return b.Bank.Transaction(ctx, id)
-}
-
 // For two weeks after a recall has reversed a payment each day's run asks whether the bank has paid
 // it after all.
 func TestTakenBackIsAskedAboutForTwoWeeks(t *testing.T) {
@@ -151,12 +140,12 @@ func TestTakenBackIsAskedAboutForTwoWeeks(t *testing.T) {
 	b := setup(t)
 	b.reversedByRecall()
 	closed := testenv.Value[time.Time](b.Env, `SELECT closed_at FROM recalls`)
-	bank := &asking{Bank: b.client()}
-	b.payments, b.svc = b.servicesWith(bank)
+	questions := 0 // about payments
+	b.payments, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), BeforeTransaction: func(string) error { questions++; return nil }})
 	for _, days := range []int{14, 15} {
 		b.Clock.Set(closed.Add(time.Duration(days) * 24 * time.Hour))
 		b.daily(0)
-		require.Equal(t, 1, bank.questions, "after %d days", days)
+		require.Equal(t, 1, questions, "after %d days", days)
 	}
 }
 
@@ -260,7 +249,7 @@ func TestLongestIDOfAList(t *testing.T) {
 	b := setup(t)
 	b.paySilently("5000.00")
 	for length, want := range map[int]reconcile.ExceptionKind{payment.MaxID: reconcile.MissingEvent, payment.MaxID + 1: reconcile.Unreadable} {
-		_, b.svc = b.servicesWith(listed{b.client(), func(p *provider.Page) error {
+		_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(p *provider.Page) {
 			for i := range p.Transactions {
 				p.Transactions[i].ID = "T" + uuid.NewString()
 				for len(p.Transactions[i].ID) < length {
@@ -268,7 +257,6 @@ func TestLongestIDOfAList(t *testing.T) {
 				}
 				p.Transactions[i].SessionID = uuid.NewString()
 			}
-			return nil
 		}})
 		require.Equal(t, map[reconcile.ExceptionKind]int{want: 1}, b.lastHour().Counts, length)
 	}

@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -114,15 +113,6 @@ func TestDecisionAboutWhatIsUnderWay(t *testing.T) {
 	require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
 }
 
-// timeless is a bank whose record of a payment does not say when it was made.
-type timeless struct{ provider.Bank }
-
-func (b timeless) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
-	t, err := b.Bank.Transaction(ctx, id)
-	t.Time = time.Time{}
-	return t, err
-}
-
 // The record of a payment, asked for by its id, has no time: the payment has its event's, or waits
 // for a record that has one.
 func TestRecordWithoutATime(t *testing.T) {
@@ -141,7 +131,7 @@ func TestRecordWithoutATime(t *testing.T) {
 	b.due() // from here on no window has them
 	b.recorded(broken, fakebank.StatusSuccess)
 	b.recorded(waits, fakebank.StatusSuccess)
-	b.payments, b.svc = b.servicesWith(timeless{b.client()})
+	b.payments, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransaction: func(t *provider.Transaction) { t.Time = time.Time{} }})
 	occurred := `SELECT occurred_at FROM inbound_events WHERE provider_txn_ref = $1`
 	at := testenv.Value[time.Time](b.Env, occurred, broken.ID)
 	b.Clock.Advance(time.Hour)

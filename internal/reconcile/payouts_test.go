@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -364,20 +363,13 @@ func TestReconcileKnowsWhenTheMoneyMoved(t *testing.T) {
 	for ref, want := range map[string]time.Time{"failed SUCCESS": changed, "refunded SUCCESS": changed, "success REFUND": changed, "success SUCCESS": made} {
 		require.Equal(t, want, b.since(ref), ref)
 	}
-	b.payments, b.svc = b.servicesWith(undated{b.client()})
+	b.payments, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(page *provider.Page) {
+		for i := range page.Payouts {
+			page.Payouts[i].UpdatedAt = time.Time{}
+		}
+	}})
 	b.lastHour()
 	require.Equal(t, made, b.since("failed SUCCESS"), "the record does not say when it changed")
-}
-
-// undated is a bank that does not say when a payout's record changed.
-type undated struct{ provider.Bank }
-
-func (b undated) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	page, err := b.Bank.Transactions(ctx, from, to, cursor)
-	for i := range page.Payouts {
-		page.Payouts[i].UpdatedAt = time.Time{}
-	}
-	return page, err
 }
 
 // What a person has dealt with is no exception, as long as the bank's record says just that; the
@@ -512,21 +504,6 @@ func TestFloatIsExplainedToTheKobo(t *testing.T) {
 	require.Positive(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 }
 
-// twice is a bank that lists a second payout beside each, under the same reference.
-type twice struct {
-	provider.Bank
-	status provider.Status
-}
-
-func (b *twice) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	page, err := b.Bank.Transactions(ctx, from, to, cursor)
-	for _, p := range page.Payouts {
-		p.ID, p.Status = p.ID+"-again", b.status
-		page.Payouts = append(page.Payouts, p)
-	}
-	return page, err
-}
-
 // Money that the bank sent twice under one reference is named, though its answer about that
 // reference agrees with the books: until it comes back. A try that came to nothing is no payout.
 func TestReconcileNamesWhatTheBankPaidTwice(t *testing.T) {
@@ -538,8 +515,13 @@ func TestReconcileNamesWhatTheBankPaidTwice(t *testing.T) {
 			b.fund("1000.00")
 			b.payAtBank("AJO-twice", "100.00")
 			b.inBooks("AJO-twice", "success", "100.00", "0")
-			bank := &twice{b.client(), status}
-			_, b.svc = b.servicesWith(bank)
+			again := status // of a second payout that the bank lists beside each, under the same reference
+			_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(page *provider.Page) {
+				for _, p := range page.Payouts {
+					p.ID, p.Status = p.ID+"-again", again
+					page.Payouts = append(page.Payouts, p)
+				}
+			}})
 			if status == provider.Failed {
 				require.Empty(t, b.lastHour().Exceptions)
 				return
@@ -551,7 +533,7 @@ func TestReconcileNamesWhatTheBankPaidTwice(t *testing.T) {
 				require.Equal(t, "-100.00", testenv.Value[money.Amount](b.Env, `SELECT effect FROM reconcile_items`).String())
 				b.Clock.Advance(5 * time.Hour) // no question by reference settles it
 			}
-			bank.status = provider.Refunded
+			again = provider.Refunded
 			r, err := b.svc.Run(b.ctx, b.Clock.Now().Add(-24*time.Hour), b.Clock.Now())
 			require.NoError(t, err)
 			require.Empty(t, r.Exceptions)
@@ -559,15 +541,6 @@ func TestReconcileNamesWhatTheBankPaidTwice(t *testing.T) {
 			require.Equal(t, []string{"AJO-twice"}, b.expedited(), "which of the two came back, the transfer's own question says")
 		})
 	}
-}
-
-// ageless is a bank whose record of a payout, by its reference, does not say when it was made.
-type ageless struct{ provider.Bank }
-
-func (b ageless) Payout(ctx context.Context, ref string) (provider.Payout, error) {
-	p, err := b.Bank.Payout(ctx, ref)
-	p.Time, p.UpdatedAt = time.Time{}, time.Time{}
-	return p, err
 }
 
 // A record without a time is of the time of its submission for the wallet, and has none in the
@@ -580,10 +553,10 @@ func TestPayoutWhoseRecordHasNoTime(t *testing.T) {
 	b.inBooks("AJO-timeless", "success", "100.00", "0")
 	submitted := b.Clock.Now()
 	b.bank.SetPayout("AJO-timeless", func(p *fakebank.Payout) { p.Status = fakebank.StatusFailed })
-	_, b.svc = b.servicesWith(listed{ageless{b.client()}, func(page *provider.Page) error {
-		page.Payouts = nil
-		return nil
-	}})
+	_, b.svc = b.servicesWith(testenv.BankWith{
+		Bank: b.client(), AfterTransactions: func(page *provider.Page) { page.Payouts = nil },
+		AfterPayout: func(p *provider.Payout) { p.Time, p.UpdatedAt = time.Time{}, time.Time{} },
+	})
 	b.Clock.Advance(40 * time.Minute)
 	r := b.lastHour()
 	require.Equal(t, map[string]string{"AJO-timeless": "payout_contradicts: the bank says failed, the transfer is success"}, said(r))

@@ -169,11 +169,10 @@ func TestReversedByARecallIsNotAskedAbout(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.payments.Confirm(b.ctx, id))
 	require.Equal(t, "reversed", b.credit(id))
-	asked := &counted{Bank: b.client()}
-	_, b.svc = b.servicesWith(asked)
+	asked := b.answersNothing()
 	b.Clock.Advance(20 * time.Minute)
 	require.Empty(t, b.due().Exceptions)
-	require.Zero(t, asked.questions)
+	require.Zero(t, *asked)
 }
 
 // A reversed payment is in no balance: whether the list has it is no question.
@@ -183,11 +182,10 @@ func TestReversedPaymentThatTheListLacks(t *testing.T) {
 	txn := b.reversedByRecall()
 	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden = true })
 	b.Clock.Advance(40 * time.Minute)
-	asked := &counted{Bank: b.client()}
-	_, b.svc = b.servicesWith(asked)
+	asked := b.answersNothing()
 	r := b.lastHour()
 	require.Empty(t, r.Exceptions)
-	require.Equal(t, []int{0, 1}, []int{asked.questions, r.Books.Reversed.Count})
+	require.Equal(t, []int{0, 1}, []int{*asked, r.Books.Reversed.Count})
 }
 
 // What is not confirmed yet is held like what is, from when the bank took it back.

@@ -246,31 +246,16 @@ func TestReconcileAtTheEdgeOfTheWindow(t *testing.T) {
 	require.Empty(t, r.Exceptions)
 }
 
-// listed is a bank whose list goes through change.
-type listed struct {
-	provider.Bank
-	change func(*provider.Page) error
-}
-
-func (l listed) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	p, err := l.Bank.Transactions(ctx, from, to, cursor)
-	if err == nil {
-		err = l.change(&p)
-	}
-	return p, err
-}
-
 // An id has at most 255 characters, as in the bank's events, however many bytes these take.
 func TestReconcileCountsTheCharactersOfAnID(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.paySilently("5000.00")
 	for letters, kind := range map[int]reconcile.ExceptionKind{255: reconcile.MissingEvent, 256: reconcile.Unreadable} {
-		_, svc := b.servicesWith(listed{b.client(), func(p *provider.Page) error {
+		_, svc := b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(p *provider.Page) {
 			for i := range p.Transactions {
 				p.Transactions[i].ID = strings.Repeat("ọ", letters)
 			}
-			return nil
 		}})
 		r, err := svc.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
 		require.NoError(t, err)
@@ -284,9 +269,9 @@ func TestReconcileUnreadableRecords(t *testing.T) {
 	b.paySilently("5000.00")
 	odd := b.paySilently("6000.00")
 	broken := true
-	_, svc := b.servicesWith(listed{b.client(), func(p *provider.Page) error {
+	_, svc := b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(p *provider.Page) {
 		if !broken {
-			return nil
+			return
 		}
 		for i := range p.Transactions {
 			if p.Transactions[i].ID == odd.ID {
@@ -295,7 +280,6 @@ func TestReconcileUnreadableRecords(t *testing.T) {
 		}
 		p.Transactions = append(p.Transactions, provider.Transaction{ID: "T\x00", Status: provider.Success, Time: b.Clock.Now()})
 		p.Unreadable = []provider.Unreadable{{Why: "no JSON"}, {ID: "API-BROKEN", Why: "no amount"}}
-		return nil
 	}})
 	r, err := svc.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
 	require.NoError(t, err)
@@ -542,7 +526,7 @@ func TestReconcileRefusesOddWindows(t *testing.T) {
 		_, err := b.svc.Run(b.ctx, w[0], w[1])
 		require.ErrorIs(t, err, reconcile.ErrWindow, "%v", w)
 	}
-	_, endless := b.servicesWith(listed{b.client(), func(p *provider.Page) error { p.Next = "more"; return nil }})
+	_, endless := b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(p *provider.Page) { p.Next = "more" }})
 	ctx, cancel := context.WithCancel(b.ctx)
 	cancel()
 	_, err := endless.Run(ctx, now.Add(-time.Hour), now)

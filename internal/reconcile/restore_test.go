@@ -153,15 +153,6 @@ func TestRestorationsAtOnce(t *testing.T) {
 	require.Empty(t, b.lastHour().Exceptions)
 }
 
-// saysOtherwise is a bank whose record says another thing than its list.
-type saysOtherwise struct{ provider.Bank }
-
-func (b saysOtherwise) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
-	t, err := b.Bank.Transaction(ctx, id)
-	t.Status = provider.Failed
-	return t, err
-}
-
 // underReview is a payment that a run has seen, and that is under review since: the bank's record
 // has another fee.
 func (b *bundle) underReview() (uuid.UUID, fakebank.Transaction) {
@@ -270,7 +261,7 @@ func TestNotRestored(t *testing.T) {
 		}, restore + ", or ajo events assign if that was the wrong account"},
 		"only the list says success": {func(b *bundle) (uuid.UUID, fakebank.Transaction) {
 			id, txn := b.wronglyReversed()
-			b.payments, b.svc = b.servicesWith(saysOtherwise{b.client()})
+			b.payments, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransaction: func(t *provider.Transaction) { t.Status = provider.Failed }})
 			return id, txn
 		}, restore},
 		"the bank gives no answer": {func(b *bundle) (uuid.UUID, fakebank.Transaction) {
@@ -383,26 +374,15 @@ func TestBankThatAnswersNoQuestion(t *testing.T) {
 	}
 	b.Exec(`UPDATE inbound_events SET occurred_at = occurred_at - interval '2 minutes'`)
 	b.Clock.Advance(40 * time.Minute)
-	asked := &counted{Bank: b.client()}
-	_, b.svc = b.servicesWith(asked)
+	asked := b.answersNothing()
 	r, err := b.svc.Run(b.ctx, testenv.Epoch.Add(-time.Hour), testenv.Epoch.Add(-time.Minute))
 	require.NoError(t, err)
 	require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.Unreadable: 20}, r.Counts)
-	require.Equal(t, 5, asked.questions)
+	require.Equal(t, 5, *asked)
 	require.Equal(t, 20, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 	_, b.svc = b.servicesWith(b.client())
 	require.Empty(t, b.lastHour().Exceptions)
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
-}
-
-// unusable is a bank whose answers about some payments can never be used.
-type unusable struct{ provider.Bank }
-
-func (b unusable) Transaction(ctx context.Context, id string) (provider.Transaction, error) {
-	if strings.HasPrefix(id, "0-") {
-		return provider.Transaction{}, provider.ErrStranger
-	}
-	return b.Bank.Transaction(ctx, id)
 }
 
 // Records that never have a usable answer, as many as end the questions of a run, do not keep the
@@ -416,7 +396,12 @@ func TestUnusableAnswersHoldUpNobody(t *testing.T) {
 	b.due()
 	b.Clock.Advance(20 * time.Hour)
 	b.Exec(`INSERT INTO reconcile_items (id, kind, ref, found_at, due_at) SELECT gen_random_uuid(), 'payment', '0-' || n, $1::timestamptz - interval '30 days', $1 FROM generate_series(1, 5) n`, b.Clock.Now())
-	b.payments, b.svc = b.servicesWith(unusable{b.client()})
+	b.payments, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), BeforeTransaction: func(id string) error {
+		if strings.HasPrefix(id, "0-") {
+			return provider.ErrStranger
+		}
+		return nil
+	}})
 	b.due() // from here on all are due together
 	b.recorded(txn, fakebank.StatusSuccess)
 	for range 3 {
@@ -428,13 +413,13 @@ func TestUnusableAnswersHoldUpNobody(t *testing.T) {
 	require.Equal(t, 5, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 }
 
-// counted is a bank that answers no question, and counts them.
-type counted struct {
-	provider.Bank
-	questions int
-}
-
-func (b *counted) Transaction(context.Context, string) (provider.Transaction, error) {
-	b.questions++
-	return provider.Transaction{}, context.DeadlineExceeded
+// answersNothing has the next runs ask a bank that answers no question about a payment, and counts
+// these.
+func (b *bundle) answersNothing() (questions *int) {
+	questions = new(int)
+	_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), BeforeTransaction: func(string) error {
+		*questions++
+		return context.DeadlineExceeded
+	}})
+	return questions
 }

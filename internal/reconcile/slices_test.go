@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,35 +18,35 @@ import (
 	"ajo/internal/testenv"
 )
 
-// reader is a bank that counts how often its list shows each record, and whose list breaks off
-// behind a time.
+// reader is how often the bank's list showed each record, and the time behind which it breaks off.
 type reader struct {
-	provider.Bank
 	mu    sync.Mutex
 	shown map[string]int
 	fails time.Time // zero: never
 }
 
-func (c *reader) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	if !c.fails.IsZero() && to.After(c.fails) {
-		return provider.Page{}, errors.New("the line is cut")
-	}
-	p, err := c.Bank.Transactions(ctx, from, to, cursor)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, t := range p.Transactions {
-		c.shown[t.ID]++
-	}
-	for _, out := range p.Payouts {
-		c.shown[out.Ref]++
-	}
-	return p, err
-}
-
 // reading sets a reconciliation up that counts what it reads.
 func (b *bundle) reading() *reader {
-	c := &reader{Bank: b.client(), shown: map[string]int{}}
-	_, b.svc = b.servicesWith(c)
+	c := &reader{shown: map[string]int{}}
+	_, b.svc = b.servicesWith(testenv.BankWith{
+		Bank: b.client(),
+		BeforeTransactions: func(_, to time.Time) error {
+			if !c.fails.IsZero() && to.After(c.fails) {
+				return errors.New("the line is cut")
+			}
+			return nil
+		},
+		AfterTransactions: func(p *provider.Page) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for _, t := range p.Transactions {
+				c.shown[t.ID]++
+			}
+			for _, out := range p.Payouts {
+				c.shown[out.Ref]++
+			}
+		},
+	})
 	return c
 }
 
@@ -262,9 +261,8 @@ func TestListThatRepeatsItself(t *testing.T) {
 	b := setup(t)
 	paid := b.minutely(10)
 	b.sliced()
-	_, svc := b.servicesWith(listed{b.client(), func(p *provider.Page) error {
+	_, svc := b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(p *provider.Page) {
 		p.Transactions = append(p.Transactions, p.Transactions...)
-		return nil
 	}})
 	r, err := svc.Run(b.ctx, testenv.Epoch, b.Clock.Now())
 	require.NoError(t, err)

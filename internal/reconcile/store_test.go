@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/payment"
-	"ajo/internal/provider"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
 )
@@ -103,17 +101,6 @@ func TestLookAlikeComesWhileItsRecordIsStored(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-// listing is a bank with a function that is called before its list is read.
-type listing struct {
-	provider.Bank
-	before func(from, to time.Time)
-}
-
-func (l *listing) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	l.before(from, to)
-	return l.Bank.Transactions(ctx, from, to, cursor)
-}
-
 // The event of a payment that looks like another comes after the list was read and before the
 // payment would be held back: it is a payment of its own, as the bank has sent an event of each.
 func TestEventComesBeforeItsRecordIsHeldBack(t *testing.T) {
@@ -124,10 +111,11 @@ func TestEventComesBeforeItsRecordIsHeldBack(t *testing.T) {
 	b.post(b.receive(b.hook(x)).ID)
 	var once sync.Once
 	var id uuid.UUID
-	_, b.svc = b.servicesWith(&listing{b.client(), func(from, to time.Time) {
+	_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), BeforeTransactions: func(from, to time.Time) error {
 		if to.Sub(from) < 10*time.Minute { // the list around a payment, no more that of the hour
 			once.Do(func() { id = b.receive(b.hook(y)).ID })
 		}
+		return nil
 	}})
 	r := b.lastHour()
 	require.NotEqual(t, uuid.Nil, id, "the event came")

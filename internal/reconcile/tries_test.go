@@ -20,12 +20,11 @@ func TestAFailedTryBeforeThePayout(t *testing.T) {
 	b.fund("1000.00")
 	b.payAtBank("AJO-second-try", "100.00")
 	b.inBooks("AJO-second-try", "success", "100.00", "0")
-	_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+	_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(page *provider.Page) {
 		for _, p := range page.Payouts {
 			p.ID, p.Status = p.ID+"-before", provider.Failed
 			page.Payouts = append([]provider.Payout{p}, page.Payouts...)
 		}
-		return nil
 	}})
 	r := b.lastHour()
 	require.Empty(t, r.Exceptions)
@@ -42,12 +41,11 @@ func TestRecordThatChangesWhileTheListIsRead(t *testing.T) {
 			b := setup(t)
 			id, txn := b.confirmed()
 			b.recorded(txn, status)
-			_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+			_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(page *provider.Page) {
 				for _, p := range page.Transactions {
 					p.Status = provider.Success
 					page.Transactions = append([]provider.Transaction{p}, page.Transactions...)
 				}
-				return nil
 			}})
 			require.Empty(t, b.lastHour().Exceptions)
 			b.Clock.Advance(2 * time.Hour)
@@ -74,12 +72,11 @@ func TestPayoutThatChangesWhileTheListIsRead(t *testing.T) {
 			b.payAtBank("AJO-moves", "100.00")
 			b.inBooks("AJO-moves", "success", "100.00", "0")
 			b.bank.SetPayout("AJO-moves", func(p *fakebank.Payout) { p.Status = c.status })
-			_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+			_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(page *provider.Page) {
 				for _, p := range page.Payouts {
 					p.Status = provider.Success
 					page.Payouts = append([]provider.Payout{p}, page.Payouts...)
 				}
-				return nil
 			}})
 			require.Empty(t, b.lastHour().Exceptions)
 			require.Equal(t, c.asked, len(b.dueNow(work.Settle)) == 1)
@@ -93,9 +90,8 @@ func TestWhatWasGivenBackIsListedTwice(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.reversedByRecall()
-	_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+	_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(page *provider.Page) {
 		page.Transactions = append(page.Transactions, page.Transactions...)
-		return nil
 	}})
 	require.Empty(t, b.lastHour().Exceptions)
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))

@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -16,19 +15,6 @@ import (
 	"ajo/internal/testenv"
 )
 
-// broken is a bank that cannot list one minute, and nothing that has a part of it.
-type broken struct {
-	provider.Bank
-	from time.Time // zero: it is repaired
-}
-
-func (b *broken) Transactions(ctx context.Context, from, to time.Time, cursor string) (provider.Page, error) {
-	if !b.from.IsZero() && from.Before(b.from.Add(time.Minute)) && to.After(b.from) {
-		return provider.Page{}, errors.New("500 of this minute")
-	}
-	return b.Bank.Transactions(ctx, from, to, cursor)
-}
-
 // unread are the parts of the bank's list that are open as not read.
 func (b *bundle) unread() []reconcile.Exception {
 	b.T.Helper()
@@ -42,8 +28,13 @@ func TestAPartOfTheListThatCannotBeRead(t *testing.T) {
 	b := setup(t)
 	b.due()
 	paid := b.minutely(15)
-	bank := &broken{Bank: b.client(), from: testenv.Epoch.Add(7 * time.Minute)}
-	_, b.svc = b.servicesWith(bank)
+	broken := testenv.Epoch.Add(7 * time.Minute) // the minute that the bank cannot list, nor what has a part of it
+	_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), BeforeTransactions: func(from, to time.Time) error {
+		if !broken.IsZero() && from.Before(broken.Add(time.Minute)) && to.After(broken) {
+			return errors.New("500 of this minute")
+		}
+		return nil
+	}})
 	b.Clock.Advance(5 * time.Minute)
 	failing := 0
 	for ; ; failing++ {
@@ -60,7 +51,7 @@ func TestAPartOfTheListThatCannotBeRead(t *testing.T) {
 	require.Equal(t, 60, failing)
 	parts := b.unread()
 	require.Len(t, parts, 1)
-	require.False(t, parts[0].From.After(bank.from) || parts[0].To.Before(bank.from.Add(time.Minute)), "%v", parts)
+	require.False(t, parts[0].From.After(broken) || parts[0].To.Before(broken.Add(time.Minute)), "%v", parts)
 	require.LessOrEqual(t, parts[0].To.Sub(*parts[0].From), 2*time.Minute)
 	require.Contains(t, parts[0].Detail, "500 of this minute")
 	for _, txn := range paid {
@@ -83,7 +74,7 @@ func TestAPartOfTheListThatCannotBeRead(t *testing.T) {
 	r, err := daily()
 	require.NoError(t, err)
 	require.Positive(t, r.Counts[reconcile.NotRead])
-	bank.from = time.Time{}
+	broken = time.Time{}
 	r, err = b.svc.Run(b.ctx, testenv.Epoch, testenv.Epoch.Add(30*time.Minute))
 	require.NoError(t, err)
 	require.Empty(t, r.Counts[reconcile.NotRead])
@@ -127,13 +118,12 @@ func TestAPayoutThatCannotBeNamed(t *testing.T) {
 			b.payAtBank("AJO-odd", "100.00")
 			b.inBooks("AJO-odd", "success", "100.00", "0")
 			silent := b.paySilently("5000.00")
-			_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+			_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(page *provider.Page) {
 				for _, p := range page.Payouts {
 					spoil(&p)
 					p.Amount = money.Must("70.00")
 					page.Payouts = append(page.Payouts, p)
 				}
-				return nil
 			}})
 			r := b.lastHour()
 			require.Equal(t, 1, r.Counts[reconcile.Unreadable], "%v", said(r))

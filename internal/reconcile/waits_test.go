@@ -22,11 +22,10 @@ func TestPendingForADay(t *testing.T) {
 	}{
 		"dated": {0, func(bank provider.Bank) provider.Bank { return bank }},
 		"undated": {20 * time.Minute, func(bank provider.Bank) provider.Bank {
-			return listed{timeless{bank}, func(page *provider.Page) error {
+			return testenv.BankWith{Bank: bank, AfterTransaction: func(t *provider.Transaction) { t.Time = time.Time{} }, AfterTransactions: func(page *provider.Page) {
 				for i := range page.Transactions {
 					page.Transactions[i].Time = time.Time{}
 				}
-				return nil
 			}}
 		}},
 	} {
