@@ -51,35 +51,12 @@ func setup(t testing.TB) *bundle {
 func (b *bundle) neighbours() (tenant uuid.UUID) {
 	b.T.Helper()
 	tenant = b.Tenant()
-	b.credit(b.Account(tenant, "customer-1"), "7.00")
+	b.Credit(b.Account(tenant, "customer-1"), "7.00")
 	b.Exec(`UPDATE accounts SET type = 'onetime', status = 'expired', expired_at = $2 WHERE id = $1`, b.Account(tenant, "order-1"), b.Clock.Now())
 	b.Exec(`INSERT INTO accounts (id, tenant_id, customer_id, account_ref, provider, bank_account_name, status, type, leased_until, created_at, updated_at)
 		SELECT gen_random_uuid(), tenant_id, customer_id, account_ref, provider, bank_account_name, 'provisioning', 'onetime', $2, created_at, updated_at
 		FROM accounts WHERE tenant_id = $1 AND account_ref = 'customer-1'`, tenant, b.Clock.Now().Add(time.Hour))
 	return tenant
-}
-
-// credit posts a payment to an account, and returns its group.
-func (b *bundle) credit(account uuid.UUID, amount string) uuid.UUID {
-	b.T.Helper()
-	group := uuid.Must(uuid.NewV7())
-	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: account, Amount: money.Must(amount), TransactionGroupID: group}})
-		return err
-	}))
-	return group
-}
-
-// move moves a payment's entry.
-func (b *bundle) move(group uuid.UUID, event ledger.Event) {
-	b.T.Helper()
-	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		moved, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{{TransactionGroupID: group, Direction: ledger.Credit, Event: event}})
-		if err != nil {
-			return err
-		}
-		return moved[0].Err
-	}))
 }
 
 // alone is setup for tests that look at the accounts of all tenants.

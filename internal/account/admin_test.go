@@ -40,8 +40,8 @@ func TestCloseByHandRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id, other := b.expired("customer-1"), b.expired("customer-2")
-	group := b.credit(other, "10.00")
-	b.move(b.credit(b.Account(b.tenant, "reviewed"), "3.00"), ledger.EventHold)
+	group := b.Credit(other, "10.00")
+	b.MoveCredit(b.Credit(b.Account(b.tenant, "reviewed"), "3.00"), ledger.EventHold)
 	require.ErrorIs(t, b.closeByHand(uuid.New()), account.ErrNotFound)
 	require.ErrorIs(t, b.closeByHand(b.Account(b.tenant, "customer-3")), account.ErrNotClosable)
 	require.ErrorIs(t, b.closeByHand(other), account.ErrHasMoney)
@@ -59,12 +59,7 @@ func TestCloseByHandRefuses(t *testing.T) {
 	require.Nil(t, b.DueAt(work.Expire, id))
 	require.ErrorIs(t, b.closeByHand(id), account.ErrNotClosable, "closed already")
 
-	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{
-			{TransactionGroupID: debit, Direction: ledger.Debit, Event: ledger.EventConfirm}, {TransactionGroupID: group, Direction: ledger.Credit, Event: ledger.EventConfirm},
-		})
-		return err
-	}))
+	b.Move(ledger.Move{TransactionGroupID: debit, Direction: ledger.Debit, Event: ledger.EventConfirm}, ledger.Move{TransactionGroupID: group, Direction: ledger.Credit, Event: ledger.EventConfirm})
 	b.ExecUnguarded(`UPDATE transfers SET status = 'success' WHERE id = $1`, debit)
 	b.ExecUnguarded(`UPDATE ledger_balances SET provisional_credits = 1 WHERE account_id = $1`, other)
 	require.ErrorIs(t, b.closeByHand(other), account.ErrHasMoney, "unconfirmed, and spent already")

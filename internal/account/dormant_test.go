@@ -31,12 +31,12 @@ func TestDormantByTheNewestEntry(t *testing.T) {
 	require.ErrorIs(t, err, account.ErrProvider)
 	b.Exec(`INSERT INTO ledger_balances (account_id, tenant_id) SELECT id, tenant_id FROM accounts WHERE account_ref = 'unfinished'`)
 	closed := b.expired("closed")
-	b.credit(closed, "1.00")
-	b.credit(closed, "1.00") // as many as the other one has
+	b.Credit(closed, "1.00")
+	b.Credit(closed, "1.00") // as many as the other one has
 	b.Exec(`UPDATE accounts SET closed_at = $2 WHERE id = $1`, closed, opened)
-	b.credit(paid, "10.00")
+	b.Credit(paid, "10.00")
 	b.Clock.Advance(time.Hour)
-	b.credit(paid, "5.00")
+	b.Credit(paid, "5.00")
 	newest := b.Clock.Now()
 
 	list := func(since time.Time) (ids []uuid.UUID) {
@@ -74,7 +74,7 @@ func TestRecordsOfAccounts(t *testing.T) {
 	b := setup(t)
 	other := b.Tenant()
 	mine, hers := b.Account(b.tenant, "mine"), b.Account(other, "hers")
-	b.credit(hers, "10.00")
+	b.Credit(hers, "10.00")
 	for id, want := range map[uuid.UUID]string{mine: b.tenant.String() + "@tenant.example 0.00", hers: other.String() + "@tenant.example 10.00"} {
 		r, err := account.ByID(b.ctx, b.Pool, id)
 		require.NoError(t, err)

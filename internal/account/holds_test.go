@@ -23,7 +23,7 @@ func TestBoundsOfAHold(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.Account(b.tenant, "shop")
-	b.move(b.credit(id, "10.00"), ledger.EventConfirm)
+	b.MoveCredit(b.Credit(id, "10.00"), ledger.EventConfirm)
 	now := b.Clock.Now()
 	place := func(reason string, until *time.Time, key string) (idempotency.Result, error) {
 		return b.svc.PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "1.00", Reason: reason, Until: until}, b.keyed(key, reason))
@@ -61,7 +61,7 @@ func TestWhoHoldsAndReleases(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.Account(b.tenant, "shop")
-	b.move(b.credit(id, "10.00"), ledger.EventConfirm)
+	b.MoveCredit(b.Credit(id, "10.00"), ledger.EventConfirm)
 	hold := func(by *audit.By) uuid.UUID {
 		t.Helper()
 		_, err := b.svc.PlaceHold(b.ctx, b.tenant, "shop", account.NewHold{Amount: "1.00", Reason: "a deposit", By: by}, idempotency.Request{})
@@ -98,7 +98,7 @@ func TestWhoMayMoveMoneyBetweenAccounts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	from, to := b.Account(b.tenant, "from"), b.Account(b.tenant, "to")
-	b.move(b.credit(from, "10.00"), ledger.EventConfirm)
+	b.MoveCredit(b.Credit(from, "10.00"), ledger.EventConfirm)
 	b.expired("expired")
 	give := func(ref string, o account.BookOrder) error {
 		t.Helper()

@@ -31,17 +31,17 @@ func (b *bundle) named(ref, name, number string) uuid.UUID {
 func shelf(t *testing.T) (b *bundle, unfinished string) {
 	t.Helper()
 	b = setup(t)
-	b.credit(b.named("order-7", "Bola Ade", "1000000001"), "10.00")
-	b.credit(b.named("ADA-2", "Grace Eze", "1000000002"), "10.00")
+	b.Credit(b.named("order-7", "Bola Ade", "1000000001"), "10.00")
+	b.Credit(b.named("ADA-2", "Grace Eze", "1000000002"), "10.00")
 	expired := b.named("shop", "Chi Obi", "1000000003")
 	b.Exec(`UPDATE accounts SET status = 'expired', expired_at = $2 WHERE id = $1`, expired, b.Clock.Now())
 	review := b.named("review", "dayo eze", "1000000004")
-	b.credit(review, "2.00")
-	b.move(b.credit(review, "30.00"), ledger.EventHold)
+	b.Credit(review, "2.00")
+	b.MoveCredit(b.Credit(review, "30.00"), ledger.EventHold)
 	was := b.named("was-in-review", "Zainab", "1000000005")
-	group := b.credit(was, "5.00")
-	b.move(group, ledger.EventHold)
-	b.move(group, ledger.EventConfirm)
+	group := b.Credit(was, "5.00")
+	b.MoveCredit(group, ledger.EventHold)
+	b.MoveCredit(group, ledger.EventConfirm)
 	row := b.named("unfinished", "Ada Obi", "1000000006")
 	b.Exec(`ALTER TABLE accounts DISABLE TRIGGER USER`)
 	b.Exec(`UPDATE accounts SET status = 'provisioning' WHERE id = $1`, row)
@@ -93,7 +93,7 @@ func TestSortedList(t *testing.T) {
 	t.Parallel()
 	b, _ := shelf(t)
 	twin := b.named("twin", "BOLA ADE", "1000000007")
-	b.credit(twin, "10.00")
+	b.Credit(twin, "10.00")
 	for sort, want := range map[page.Sort]string{
 		{}:                                  "twin 10.00, was-in-review 5.00, review 2.00, shop 0.00, ADA-2 10.00, order-7 10.00",
 		{By: page.Created, Ascending: true}: "order-7 10.00, ADA-2 10.00, shop 0.00, review 2.00, was-in-review 5.00, twin 10.00",
@@ -258,7 +258,7 @@ func TestUnfinishedRowIsNoAccount(t *testing.T) {
 	require.ErrorIs(t, err, customer.ErrNotFound)
 	_, err = b.svc.Get(b.ctx, b.tenant, "unfinished")
 	require.ErrorIs(t, err, account.ErrNotFound)
-	b.credit(testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE account_ref = 'unfinished'`), "1.00")
+	b.Credit(testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE account_ref = 'unfinished'`), "1.00")
 	all, left, err := b.svc.Exports(b.ctx, b.tenant, ledger.Filter{}, 5)
 	require.NoError(t, err)
 	var exported []string
@@ -285,18 +285,18 @@ func TestExportsLookAtEachAccount(t *testing.T) {
 	t.Parallel()
 	b, _ := shelf(t)
 	later := b.named("later", "Ada Obi", "1000000007")
-	b.credit(later, "1.00")
+	b.Credit(later, "1.00")
 	confirmed := ledger.Filter{Status: ledger.Confirmed}
 	all, left, err := b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	require.Equal(t, "was-in-review", all[0].AccountRef)
 	require.Equal(t, 5, left.Accounts)
-	b.move(b.credit(b.named("last", "Ada Obi", "1000000008"), "1.00"), ledger.EventConfirm)
+	b.MoveCredit(b.Credit(b.named("last", "Ada Obi", "1000000008"), "1.00"), ledger.EventConfirm)
 	_, _, err = b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
 	require.EqualError(t, err, "the statements have more than 1 lines: narrow them by from and to")
 	for range ledger.ScanPerLine {
-		b.credit(later, "1.00")
+		b.Credit(later, "1.00")
 	}
 	_, _, err = b.svc.Exports(b.ctx, b.tenant, confirmed, 1)
 	require.ErrorIs(t, err, ledger.ErrWide)
@@ -307,7 +307,7 @@ func TestExportsLookAtEachAccount(t *testing.T) {
 func TestOwnFunds(t *testing.T) {
 	t.Parallel()
 	b, _ := shelf(t)
-	b.move(b.credit(b.Account(b.Tenant(), "customer-1"), "11.00"), ledger.EventHold)
+	b.MoveCredit(b.Credit(b.Account(b.Tenant(), "customer-1"), "11.00"), ledger.EventHold)
 	own, err := b.svc.Balance(b.ctx, b.tenant, "review")
 	require.NoError(t, err)
 	require.Equal(t, "2.00 0.00 2.00 30.00", funds(own.Funds))

@@ -21,10 +21,10 @@ func TestExportFromATime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.Account(b.tenant, "shop")
-	b.credit(id, "10.00")
+	b.Credit(id, "10.00")
 	b.Clock.Advance(time.Hour)
 	from := b.Clock.Now()
-	b.credit(id, "5.00")
+	b.Credit(id, "5.00")
 	for want, f := range map[[4]string]ledger.Filter{
 		{"0.00", "15.00", "0.00", "10.00 5.00"}: {},
 		{"10.00", "15.00", "10.00", "5.00"}:     {From: from},

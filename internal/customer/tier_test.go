@@ -11,7 +11,6 @@ import (
 
 	"ajo/internal/audit"
 	"ajo/internal/money"
-	"ajo/internal/pg"
 	"ajo/internal/testenv"
 	"ajo/ledger"
 )
@@ -46,12 +45,7 @@ func TestAHigherTierReleases(t *testing.T) {
 				VALUES ($1, 1, $2, 50, $2, 'cli:ada', 'the law'), ($1, 2, $2, 70, $2, 'cli:ada', 'the law')`, b.tenant, b.Clock.Now())
 			b.Clock.Advance(time.Second)
 			group := uuid.Must(uuid.NewV7())
-			require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-				_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{
-					AccountID: account, Amount: money.Must("80.00"), TransactionGroupID: group, ProviderTxnRef: group.String(), Tiered: true,
-				}})
-				return err
-			}))
+			b.Post(ledger.Posting{AccountID: account, Amount: money.Must("80.00"), TransactionGroupID: group, ProviderTxnRef: group.String(), Tiered: true})
 			held := func() string {
 				return testenv.Value[money.Amount](b.Env, `SELECT held FROM ledger_balances WHERE account_id = $1`, account).String()
 			}
@@ -94,10 +88,7 @@ func (b *bundle) tiered() (customer uuid.UUID) {
 			AccountID: []uuid.UUID{shop, order}[i%2], Amount: money.Must("10.00"), TransactionGroupID: group, ProviderTxnRef: group.String(), Tiered: true,
 		})
 	}
-	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), payments)
-		return err
-	}))
+	b.Post(payments...)
 	return customer
 }
 

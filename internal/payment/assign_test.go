@@ -18,7 +18,6 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/page"
 	"ajo/internal/payment"
-	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
 	"ajo/internal/testenv"
@@ -98,10 +97,7 @@ func TestMisdirectedMoneyIsInSuspense(t *testing.T) {
 	require.ErrorIs(t, err, account.ErrNotFound)
 	is("4975.00", "4975.00")
 	// from then on it is a payment like any, that the bank may deny
-	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{{TransactionGroupID: first, Direction: ledger.Credit, Event: ledger.EventReverse}})
-		return err
-	}))
+	b.MoveCredit(first, ledger.EventReverse)
 	is("4975.00", "0.00")
 	testenv.FindsNothing(t, b.Pool, ledger.Verify)
 }

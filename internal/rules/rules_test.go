@@ -58,12 +58,13 @@ var layers = [][]string{
 	{"ajo/internal/app"},
 	{"ajo/api", "ajo/workers", "ajo/internal/console"},
 	{"ajo/tasks", "ajo/ratelimit", "ajo/internal/payment", "ajo/internal/reconcile", "ajo/internal/transfer", "ajo/internal/freeze", "ajo/internal/limit", "ajo/internal/tenant", "ajo/internal/operator", "ajo/internal/webhook", "ajo/internal/account", "ajo/internal/customer", "ajo/internal/fee", "ajo/internal/archive", "ajo/internal/idempotency", "ajo/internal/invariant", "ajo/internal/rekey", "ajo/internal/statement"},
+	{"ajo/internal/testenv"},
 	{"ajo/ledger"},
 	{
 		"ajo/internal/money", "ajo/internal/fsm", "ajo/internal/errs", "ajo/internal/pg", "ajo/internal/audit", "ajo/internal/batch", "ajo/internal/clock", "ajo/internal/compact",
 		"ajo/internal/page", "ajo/internal/retry", "ajo/internal/secret", "ajo/internal/totp", "ajo/internal/safehttp", "ajo/internal/mail", "ajo/internal/config", "ajo/internal/dashboard",
 		"ajo/internal/provider", "ajo/internal/provider/nomba", "ajo/internal/identity", "ajo/internal/identity/dojah", "ajo/internal/redisconn",
-		"ajo/internal/signature", "ajo/api/client", "ajo/internal/listen", "ajo/internal/sandbox", "ajo/internal/spool", "ajo/internal/stack", "ajo/internal/supervise", "ajo/internal/contract", "ajo/internal/fakebank", "ajo/internal/metrics", "ajo/internal/failpoint", "ajo/internal/spec", "ajo/internal/testenv", "ajo/internal/trace", "ajo/internal/work", "ajo/internal/retention", "ajo/internal/partition", "ajo/internal/replica", "ajo/migrations",
+		"ajo/internal/signature", "ajo/api/client", "ajo/internal/listen", "ajo/internal/sandbox", "ajo/internal/spool", "ajo/internal/stack", "ajo/internal/supervise", "ajo/internal/contract", "ajo/internal/fakebank", "ajo/internal/metrics", "ajo/internal/failpoint", "ajo/internal/spec", "ajo/internal/trace", "ajo/internal/work", "ajo/internal/retention", "ajo/internal/partition", "ajo/internal/replica", "ajo/migrations",
 	},
 }
 
