@@ -44,6 +44,22 @@ func (h *held) CloseAccount(ctx context.Context, ref string) error {
 	return errors.Join(err, <-h.answer)
 }
 
+// beginning has another process do something until its call has reached the bank, which holds the
+// answer back.
+func (b *bundle) beginning(do func(*account.Service) error) (*held, chan error) {
+	bank, done := newHeld(b.svc.Bank), make(chan error, 1)
+	svc := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock})
+	go func() { done <- do(svc) }()
+	<-bank.there
+	return bank, done
+}
+
+// opening provisions customer-1.
+func (b *bundle) opening(svc *account.Service) error {
+	_, err := svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
+	return err
+}
+
 // Of many callers who wait for one reference, one asks the database for all: they would take all
 // its connections.
 func TestOneWaiterAsksForAll(t *testing.T) {
@@ -109,22 +125,12 @@ func TestLateFinisherOfProvisioning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			begin := func() (*held, chan error) {
-				bank, done := newHeld(b.svc.Bank), make(chan error, 1)
-				svc := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock})
-				go func() {
-					_, err := svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
-					done <- err
-				}()
-				<-bank.there
-				return bank, done
-			}
 			row := func() string {
 				return testenv.Value[string](b.Env, `SELECT status || ' ' || coalesce(leased_until::text, 'free') || ' ' || last_error FROM accounts WHERE tenant_id = $1`, b.tenant)
 			}
-			first, firstDone := begin()
+			first, firstDone := b.beginning(b.opening)
 			b.Clock.Advance(time.Minute)
-			second, secondDone := begin()
+			second, secondDone := b.beginning(b.opening)
 			before := row()
 			require.Contains(t, before, "provisioning 20")
 			first.answer <- answer
@@ -147,13 +153,7 @@ func TestLateFinisherOfProvisioning(t *testing.T) {
 func TestAccountThatTheBankHasClosed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	bank, done := newHeld(b.svc.Bank), make(chan error, 1)
-	svc := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock})
-	go func() {
-		_, err := svc.Provision(b.ctx, b.tenant, dedicated("customer-1"), idempotency.Request{})
-		done <- err
-	}()
-	<-bank.there
+	bank, done := b.beginning(b.opening)
 	bank.answer <- errors.New("the answer was lost")
 	require.ErrorIs(t, <-done, account.ErrProvider)
 	id := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM accounts WHERE tenant_id = $1`, b.tenant)
@@ -179,20 +179,14 @@ func TestLateFinisherOfAClose(t *testing.T) {
 			a := b.provision(dedicated("customer-1"))
 			_, err := b.svc.Expire(b.ctx, b.tenant, "customer-1", account.Ending{Reason: "requested by the tenant"}, idempotency.Request{})
 			require.NoError(t, err)
-			begin := func() (*held, chan error) {
-				bank, done := newHeld(b.svc.Bank), make(chan error, 1)
-				svc := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock})
-				go func() { done <- svc.AdvanceExpiry(b.ctx, a.ID) }()
-				<-bank.there
-				return bank, done
-			}
+			closing := func(svc *account.Service) error { return svc.AdvanceExpiry(b.ctx, a.ID) }
 			row := func() string {
 				return testenv.Value[string](b.Env, `
 					SELECT concat_ws(' ', attempt_count, due_at, w.leased_until, version, closed_at, a.last_error) FROM accounts a LEFT JOIN work w ON w.id = a.id WHERE a.tenant_id = $1`, b.tenant)
 			}
-			first, firstDone := begin()
+			first, firstDone := b.beginning(closing)
 			b.Clock.Advance(time.Minute)
-			second, secondDone := begin()
+			second, secondDone := b.beginning(closing)
 			before := row()
 			first.answer <- answer
 			require.Equal(t, answer != nil, <-firstDone != nil)
@@ -370,10 +364,7 @@ func TestCloseIsRecordedUnderTheAccount(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	id := b.expired("customer-1")
-	bank, ended := newHeld(b.svc.Bank), make(chan error, 1)
-	svc := account.New(account.Options{Pool: b.Pool, Bank: bank, Box: b.box, Clock: b.Clock})
-	go func() { ended <- svc.AdvanceExpiry(b.ctx, id) }()
-	<-bank.there
+	bank, ended := b.beginning(func(svc *account.Service) error { return svc.AdvanceExpiry(b.ctx, id) })
 	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
 		if _, err := tx.Exec(b.ctx, `SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE`, id); err != nil {
 			return err
