@@ -1,7 +1,6 @@
 package account_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -59,14 +58,6 @@ func TestProvisionUnderAKeyAfterAFailure(t *testing.T) {
 	require.Len(t, b.bank.Accounts(), 1)
 }
 
-// dyingBank ends the caller at the bank: nothing that comes after the call is done.
-type dyingBank struct{ provider.Bank }
-
-func (d dyingBank) CreateAccount(ctx context.Context, n provider.NewAccount) (provider.Account, error) {
-	_, _ = d.Bank.CreateAccount(ctx, n)
-	panic("the process dies")
-}
-
 // A process dies between the reservation and its end, after the bank has acted. Until the lease has
 // run out a repeat is told that the request is under way; then it finishes the same row with the
 // same number, and its answer is kept.
@@ -74,7 +65,8 @@ func TestProvisionUnderAKeyAndACrash(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	dying := *b.svc
-	dying.Bank = dyingBank{b.svc.Bank}
+	// It ends at the bank: nothing that comes after the call is done.
+	dying.Bank = testenv.BankWith{Bank: b.svc.Bank, AfterCreateAccount: func(*provider.Account) { panic("the process dies") }}
 	require.Panics(t, func() { _, _ = dying.Provision(b.ctx, b.tenant, onetime("order-1"), b.keyed("k", "body")) })
 	_, err := b.svc.Provision(b.ctx, b.tenant, onetime("order-1"), b.keyed("k", "body"))
 	require.ErrorIs(t, err, idempotency.ErrRunning)
@@ -104,7 +96,7 @@ func TestProvisionUnderAKeyAndALostCommit(t *testing.T) {
 			if step == 1 {
 				lost.LoseCommits(1)
 			} else {
-				svc.Bank = afterCall{b.svc.Bank, func() { lost.LoseCommits(1) }}
+				svc.Bank = testenv.BankWith{Bank: b.svc.Bank, AfterCreateAccount: func(*provider.Account) { lost.LoseCommits(1) }}
 			}
 			_, err := svc.Provision(b.ctx, b.tenant, onetime("order-1"), b.keyed("k", "body"))
 			require.Error(t, err)
@@ -118,16 +110,4 @@ func TestProvisionUnderAKeyAndALostCommit(t *testing.T) {
 			require.Len(t, b.bank.Accounts(), 1)
 		})
 	}
-}
-
-// afterCall does something when the bank has answered.
-type afterCall struct {
-	provider.Bank
-	do func()
-}
-
-func (a afterCall) CreateAccount(ctx context.Context, n provider.NewAccount) (provider.Account, error) {
-	got, err := a.Bank.CreateAccount(ctx, n)
-	a.do()
-	return got, err
 }

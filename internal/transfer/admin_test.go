@@ -44,10 +44,7 @@ func setupAdmin(t *testing.T) *adminBundle {
 
 func (b *adminBundle) fund() {
 	b.T.Helper()
-	b.tx(func(tx pg.Tx) error {
-		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{AccountID: b.account, Amount: money.Must("100000.00"), TransactionGroupID: uuid.New()}})
-		return err
-	})
+	b.Credit(b.account, "100000.00")
 }
 
 // another has an account with money as well.

@@ -15,7 +15,6 @@ import (
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/page"
-	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
@@ -280,22 +279,17 @@ func TestAdoptedRefundNeedsItsPayment(t *testing.T) {
 
 	post := func(b *bundle, amount string) (group uuid.UUID) {
 		group = uuid.Must(uuid.NewV7())
-		require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-			_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{
-				AccountID: b.account, Amount: money.Must(amount), TransactionGroupID: group, ProviderTxnRef: "txn-1",
-			}})
-			return err
-		}))
+		b.Post(ledger.Posting{AccountID: b.account, Amount: money.Must(amount), TransactionGroupID: group, ProviderTxnRef: "txn-1"})
 		return group
 	}
 	another := *b
 	another.account = b.Account(b.tenant, "another")
 	elsewhere := post(&another, "60.00")
 	require.ErrorIs(t, adopt(), transfer.ErrNoPayment, "it was posted to another account")
-	b.move(elsewhere, ledger.EventReverse)
+	b.MoveCredit(elsewhere, ledger.EventReverse)
 	reversed := post(b, "90.00")
 	require.ErrorIs(t, adopt(), transfer.ErrPaymentOpen)
-	b.move(reversed, ledger.EventReverse)
+	b.MoveCredit(reversed, ledger.EventReverse)
 	posted := post(b, "100.00") // again, with its true sum
 	require.ErrorIs(t, adopt(), transfer.ErrPaymentOpen)
 	b.confirmFrom(posted, &payer)

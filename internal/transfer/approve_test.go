@@ -467,7 +467,7 @@ func TestApprovedAndHeldBack(t *testing.T) {
 		b.approve(p)
 		at := b.step(p)
 		require.LessOrEqual(t, at.Sub(b.Clock.Now()), 5*time.Second, "its schedule begins with the approval")
-		b.move(credit, ledger.EventConfirm)
+		b.MoveCredit(credit, ledger.EventConfirm)
 		require.Equal(t, transfer.Success, b.run(p).Status)
 	})
 }

@@ -98,7 +98,7 @@ func TestCoverGoesByTheLedgersOrder(t *testing.T) {
 	_ = b.svc.Advance(b.ctx, second.ID)
 	require.Equal(t, transfer.Pending, b.get(second.MerchantTxRef).Status)
 	require.Equal(t, transfer.Success, b.run(first).Status)
-	b.move(forged, ledger.EventReverse)
+	b.MoveCredit(forged, ledger.EventReverse)
 	require.Equal(t, transfer.Failed, b.run(second).Status)
 	b.paid(first)
 }
@@ -110,7 +110,7 @@ func TestKnownFalseMoneyNeverLeaves(t *testing.T) {
 	p := b.settle("100.00")
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnLookup, Do: fakebank.Fail, Next: 1})
 	b.Clock.Set(b.step(p))
-	b.move(forged, ledger.EventReverse)
+	b.MoveCredit(forged, ledger.EventReverse)
 	require.Equal(t, transfer.Failed, b.run(p).Status)
 	b.money("0.00", "credit 100.00 reversed", "debit 100.00 reversed", "debit 100.00 reversed", "credit 100.00 reversed")
 	b.paid()

@@ -74,10 +74,10 @@ func (b *bundle) live(rng *rand.Rand) {
 		c := b.credit(amount())
 		switch rng.IntN(6) {
 		case 0, 1, 2:
-			b.move(c, ledger.EventConfirm)
+			b.MoveCredit(c, ledger.EventConfirm)
 			confirmed = append(confirmed, c)
 		case 3:
-			b.move(c, ledger.EventHold)
+			b.MoveCredit(c, ledger.EventHold)
 		}
 	}
 	if len(confirmed) > 1 && rng.IntN(3) == 0 {
@@ -97,7 +97,7 @@ func TestPartsOfABalance(t *testing.T) {
 	recalled := b.funded("40.00")
 	b.fund("60.00")
 	b.credit("7.00")
-	b.move(b.credit("5.00"), ledger.EventHold)
+	b.MoveCredit(b.credit("5.00"), ledger.EventHold)
 	b.recall(recalled)
 	b.settle("30.00")
 	parts := func(f account.Funds) []string {

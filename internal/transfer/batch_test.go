@@ -210,7 +210,7 @@ func TestClaimedTogether(t *testing.T) {
 		_, waits := retry.When(err)
 		require.True(t, waits, "%v", err)
 	}
-	b.move(forged, ledger.EventReverse)
+	b.MoveCredit(forged, ledger.EventReverse)
 	b.untilDue(first)
 	claims, errs = b.svc.ClaimTogether(b.ctx, second.ID, first.ID, uuid.New())
 	require.Equal(t, []error{nil, nil, nil}, errs)
@@ -233,10 +233,7 @@ func TestClaimLostInABatch(t *testing.T) {
 	take(1)
 	require.Equal(t, []bool{true, false, true, true}, b.svc.SubmitTogether(b.ctx, claims))
 	take(2)
-	require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{{TransactionGroupID: claims[3].ID, Direction: ledger.Debit, Event: ledger.EventReverse}})
-		return err
-	}))
+	b.Move(ledger.Move{TransactionGroupID: claims[3].ID, Direction: ledger.Debit, Event: ledger.EventReverse})
 	out := b.svc.EndTogether(b.ctx, claims)
 	require.NoError(t, out[0].Err)
 	require.True(t, out[0].Value)
@@ -295,7 +292,7 @@ func TestAllAtOnce(t *testing.T) {
 					}
 				default:
 					group := a.credit("5.00")
-					a.move(group, []ledger.Event{ledger.EventConfirm, ledger.EventHold, ledger.EventReverse}[random.IntN(3)])
+					a.MoveCredit(group, []ledger.Event{ledger.EventConfirm, ledger.EventHold, ledger.EventReverse}[random.IntN(3)])
 				}
 			}
 		})

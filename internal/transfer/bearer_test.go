@@ -171,13 +171,13 @@ func TestFeeIsCoveredFirst(t *testing.T) {
 
 	first, second := b.credit("110.00"), b.credit("110.00")
 	one, two := b.settle("100.00"), b.settle("100.00")
-	b.move(first, ledger.EventConfirm)
+	b.MoveCredit(first, ledger.EventConfirm)
 	b.step(two)
 	require.Equal(t, transfer.Pending, b.get(two.MerchantTxRef).Status, "the first one's debit stands before it, and its fee's")
 	one = b.run(one)
 	require.Equal(t, transfer.Success, one.Status)
 	b.has("0.00", "debit 10.00 bank_fees confirmed", "debit 10.00 bank_fees confirmed", "debit 10.00 bank_fees provisional")
-	b.move(second, ledger.EventReverse) // it proved false
+	b.MoveCredit(second, ledger.EventReverse) // it proved false
 	two = b.run(two)
 	require.Equal(t, transfer.Failed, two.Status)
 	b.has("0.00", "debit 10.00 bank_fees confirmed", "debit 10.00 bank_fees confirmed")

@@ -1,7 +1,6 @@
 package transfer_test
 
 import (
-	"context"
 	"net/netip"
 	"strings"
 	"sync"
@@ -95,11 +94,9 @@ func TestBeneficiaries(t *testing.T) {
 	}
 }
 
-// renaming is a bank that names another holder than before.
-type renaming struct{ provider.Bank }
-
-func (renaming) Lookup(_ context.Context, _, number string) (provider.Holder, error) {
-	return provider.Holder{AccountNumber: number, AccountName: "NGOZI EZE"}, nil
+// naming is a bank that names one holder of all accounts.
+func (b *bundle) naming(name string) provider.Bank {
+	return testenv.BankWith{Bank: b.client, AfterLookup: func(h *provider.Holder) { h.AccountName = name }}
 }
 
 // A payout to a beneficiary whose account has another holder by now is refused.
@@ -107,7 +104,7 @@ func TestABeneficiarysHolderMustBeTheSame(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
 	saved := b.save("0123456789", "")
-	svc := b.service(func(o *transfer.Options) { o.Bank = renaming{b.client} })
+	svc := b.service(func(o *transfer.Options) { o.Bank = b.naming("NGOZI EZE") })
 	_, err := svc.Settle(b.ctx, b.tenant, "shop", to(saved, "1.00"), idempotency.Request{})
 	require.ErrorIs(t, err, transfer.ErrNameMismatch)
 	b.money("100.00", "credit 100.00 confirmed")
@@ -126,7 +123,7 @@ func TestTheHolderMustBeTheSameWhenItIsPaid(t *testing.T) {
 	saved := b.save("0123456789", "")
 	named := order("10.00")
 	named.AccountName = new("amina, Bello")
-	later := b.service(func(o *transfer.Options) { o.Bank = renaming{b.client} })
+	later := b.service(func(o *transfer.Options) { o.Bank = b.naming("NGOZI EZE") })
 	for name, o := range map[string]transfer.Order{"accountName": named, "beneficiary": to(saved, "10.00")} {
 		s, err := b.svc.Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
 		require.NoError(t, err, name)
@@ -143,16 +140,6 @@ func TestTheHolderMustBeTheSameWhenItIsPaid(t *testing.T) {
 	require.Equal(t, "NGOZI EZE", *b.get(p.MerchantTxRef).AccountName)
 }
 
-// naming is a bank that names one holder of all accounts.
-type naming struct {
-	provider.Bank
-	name string
-}
-
-func (n naming) Lookup(_ context.Context, _, number string) (provider.Holder, error) {
-	return provider.Holder{AccountNumber: number, AccountName: n.name}, nil
-}
-
 // What agrees when the order is accepted agrees when it is paid, if the bank's answer is the same;
 // and a name without a letter is nobody's.
 func TestHoldersAgreeTwice(t *testing.T) {
@@ -164,7 +151,7 @@ func TestHoldersAgreeTwice(t *testing.T) {
 		"Groß & Söhne\t\ufffd LTD": "GROß, SÖHNE LTD",
 		"3RD MAINLAND ǅURO":        "3rd mainland ǆuro",
 	} {
-		svc := b.service(func(o *transfer.Options) { o.Bank = naming{b.client, bank} })
+		svc := b.service(func(o *transfer.Options) { o.Bank = b.naming(bank) })
 		o := order("1.00")
 		o.AccountName = &name
 		s, err := svc.Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
@@ -175,7 +162,7 @@ func TestHoldersAgreeTwice(t *testing.T) {
 	for _, name := range []string{"-", ""} {
 		o := order("1.00")
 		o.AccountName = &name
-		_, err := b.service(func(o *transfer.Options) { o.Bank = naming{b.client, "***"} }).Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
+		_, err := b.service(func(o *transfer.Options) { o.Bank = b.naming("***") }).Settle(b.ctx, b.tenant, "shop", o, idempotency.Request{})
 		require.ErrorIs(t, err, transfer.ErrNameMismatch, "%q", name)
 	}
 }

@@ -1,7 +1,6 @@
 package transfer_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -15,36 +14,6 @@ import (
 	"ajo/internal/transfer"
 	"ajo/internal/work"
 )
-
-// slowBank lets a test do something between the bank's answer and its arrival here.
-type slowBank struct {
-	provider.Bank
-	onPay, onAsk, onLookup func()
-}
-
-func (s *slowBank) Pay(ctx context.Context, p provider.NewPayout) (provider.Payout, error) {
-	out, err := s.Bank.Pay(ctx, p)
-	if s.onPay != nil {
-		s.onPay()
-	}
-	return out, err
-}
-
-func (s *slowBank) Payout(ctx context.Context, ref string) (provider.Payout, error) {
-	out, err := s.Bank.Payout(ctx, ref)
-	if s.onAsk != nil {
-		s.onAsk()
-	}
-	return out, err
-}
-
-func (s *slowBank) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
-	h, err := s.Bank.Lookup(ctx, bankCode, accountNumber)
-	if s.onLookup != nil {
-		s.onLookup()
-	}
-	return h, err
-}
 
 // Twenty workers of two processes at one transfer at once: one submission, though several may ask
 // for the holder's name.
@@ -83,7 +52,7 @@ func TestLateWorkerRecordsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
 			b.fund("100.00")
-			slow := &slowBank{Bank: b.client}
+			slow := &testenv.BankWith{Bank: b.client}
 			worker := b.service(func(o *transfer.Options) { o.Bank = slow })
 			b.bank.Faults.Set(c.rules...)
 			p := b.settle("100.00")
@@ -91,18 +60,18 @@ func TestLateWorkerRecordsNothing(t *testing.T) {
 			whole := func() string {
 				return testenv.Value[string](b.Env, `SELECT t::text FROM transfers t WHERE id = $1`, p.ID)
 			}
-			takeOver := func() {
-				slow.onPay, slow.onAsk = nil, nil
+			takeOver := func(*provider.Payout) {
+				slow.AfterPay, slow.AfterPayout = nil, nil
 				b.Clock.Advance(work.Term)
 				_ = b.svc.Advance(b.ctx, p.ID)
 				took = whole()
 			}
 			if c.first {
-				slow.onPay = takeOver
+				slow.AfterPay = takeOver
 			} else {
 				b.step(p)
 				b.untilDue(p)
-				slow.onAsk = takeOver
+				slow.AfterPayout = takeOver
 			}
 			if err := worker.Advance(b.ctx, p.ID); err != nil {
 				_, ok := retry.When(err)
@@ -121,12 +90,12 @@ func TestLateWorkerRecordsNothing(t *testing.T) {
 func TestLateLookupSubmitsNothing(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
-	slow := &slowBank{Bank: b.client}
+	slow := &testenv.BankWith{Bank: b.client}
 	worker := b.service(func(o *transfer.Options) { o.Bank = slow })
 	p := b.settle("100.00")
 	b.bank.Faults.Set(pays(fakebank.Drop, 1))
-	slow.onLookup = func() {
-		slow.onLookup = nil
+	slow.AfterLookup = func(*provider.Holder) {
+		slow.AfterLookup = nil
 		b.Clock.Advance(work.Term)
 		_ = b.svc.Advance(b.ctx, p.ID)
 	}
@@ -157,13 +126,13 @@ func TestLostCommitOfAStep(t *testing.T) {
 			b := setup(t)
 			b.fund("100.00")
 			lost := b.LostCommits()
-			slow := &slowBank{Bank: b.client}
+			slow := &testenv.BankWith{Bank: b.client}
 			worker := b.service(func(o *transfer.Options) { o.Pool, o.Bank = lost.Pool, slow })
 			p := b.settle("100.00")
 			if nth == 1 {
 				lost.LoseCommits(1)
 			}
-			slow.onPay = func() { lost.LoseCommits(1) }
+			slow.AfterPay = func(*provider.Payout) { lost.LoseCommits(1) }
 			err := worker.Advance(b.ctx, p.ID)
 			require.Error(t, err)
 			_, ok := retry.When(err)

@@ -30,7 +30,7 @@ func TestConfirmedMoneyOnly(t *testing.T) {
 	require.Zero(t, b.bank.Calls(lookupCall))
 	require.Zero(t, b.bank.Calls(payCall))
 	b.money("0.00", "credit 40.00 confirmed", "credit 60.00 provisional", "debit 100.00 provisional")
-	b.move(c, ledger.EventConfirm)
+	b.MoveCredit(c, ledger.EventConfirm)
 	require.Equal(t, transfer.Success, b.run(p).Status)
 	b.paid(p)
 	b.money("0.00", "credit 40.00 confirmed", "credit 60.00 confirmed", "debit 100.00 confirmed")
@@ -47,7 +47,7 @@ func TestFalseMoney(t *testing.T) {
 			c := b.credit("100.00")
 			covered, forged := b.settle("30.00"), b.settle("100.00")
 			b.step(forged)
-			b.move(c, event)
+			b.MoveCredit(c, event)
 			require.Equal(t, transfer.Failed, b.run(forged).Status)
 			require.Equal(t, transfer.Success, b.run(covered).Status)
 			require.Zero(t, b.get(forged.MerchantTxRef).AttemptCount)
@@ -59,7 +59,7 @@ func TestFalseMoney(t *testing.T) {
 				return
 			}
 			b.money("0.00", append(lines, "credit 100.00 reversed")...)
-			b.move(c, ledger.EventConfirm) // an operator finds that it was true after all
+			b.MoveCredit(c, ledger.EventConfirm) // an operator finds that it was true after all
 			b.money("100.00", "credit 30.00 confirmed", "credit 100.00 confirmed", "debit 30.00 confirmed", "debit 100.00 reversed", "credit 100.00 reversed")
 		})
 	}
@@ -76,7 +76,7 @@ func TestTheEarlierGoesFirst(t *testing.T) {
 	b.step(second)
 	b.step(first)
 	require.Zero(t, b.bank.Calls(payCall))
-	b.move(huge, ledger.EventReverse)
+	b.MoveCredit(huge, ledger.EventReverse)
 	b.untilDue(second)
 	b.step(second) // the first, which stands before it, has not failed yet, but it will
 	require.Equal(t, transfer.Failed, b.run(first).Status)
@@ -118,7 +118,7 @@ func TestManyAgainstTheCover(t *testing.T) {
 		<-done
 	}
 	b.paid(all[:5]...)
-	b.move(forged, ledger.EventHold)
+	b.MoveCredit(forged, ledger.EventHold)
 	for _, p := range all[5:] {
 		require.Equal(t, transfer.Failed, b.run(p).Status)
 	}
@@ -131,7 +131,7 @@ func TestProvisionalMayLeaveWhereItIsAllowed(t *testing.T) {
 	p := b.run(b.settle("100.00"))
 	require.Equal(t, transfer.Success, p.Status)
 	b.paid(p)
-	b.move(c, ledger.EventReverse)
+	b.MoveCredit(c, ledger.EventReverse)
 	b.money("-100.00", "credit 100.00 reversed", "debit 100.00 confirmed", "debit 100.00 reversed")
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/idempotency"
+	"ajo/internal/provider"
 	"ajo/internal/retry"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
@@ -110,7 +111,7 @@ func TestTheFirstToRecordHasIt(t *testing.T) {
 func TestLateLookupPutsNothingOff(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
-	slow := &slowBank{Bank: b.client}
+	slow := &testenv.BankWith{Bank: b.client}
 	worker := b.service(func(o *transfer.Options) { o.Bank = slow })
 	p := b.settle("100.00")
 	b.bank.Faults.Set(names(fakebank.Fail, 1), pays(fakebank.DropAfter, 1))
@@ -118,8 +119,8 @@ func TestLateLookupPutsNothingOff(t *testing.T) {
 		return testenv.Value[string](b.Env, `SELECT t::text FROM transfers t WHERE id = $1`, p.ID)
 	}
 	var took string
-	slow.onLookup = func() {
-		slow.onLookup = nil
+	slow.AfterLookup = func(*provider.Holder) {
+		slow.AfterLookup = nil
 		b.step(p)
 		took = whole()
 	}
@@ -176,7 +177,7 @@ func TestWhatIsCoveredStaysCovered(t *testing.T) {
 				credits = append(credits, own.credit(amount(4)))
 			case 1:
 				if n := len(credits); n > 0 {
-					own.move(credits[n-1], []ledger.Event{ledger.EventConfirm, ledger.EventConfirm, ledger.EventHold, ledger.EventReverse}[random.IntN(4)])
+					own.MoveCredit(credits[n-1], []ledger.Event{ledger.EventConfirm, ledger.EventConfirm, ledger.EventHold, ledger.EventReverse}[random.IntN(4)])
 					credits = credits[:n-1]
 				}
 			case 2:

@@ -12,6 +12,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/freeze"
 	"ajo/internal/idempotency"
+	"ajo/internal/provider"
 	"ajo/internal/tenant"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
@@ -109,12 +110,12 @@ func TestAFreezeAfterTheClaim(t *testing.T) {
 	for name, begin := range stops {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t)
-			slow := &slowBank{Bank: b.client}
+			slow := &testenv.BankWith{Bank: b.client}
 			b.svc = b.service(func(o *transfer.Options) { o.Bank = slow })
 			b.fund("100.00")
 			p := b.settle("100.00")
 			var goOn func()
-			slow.onLookup = func() { goOn, slow.onLookup = begin(b), nil }
+			slow.AfterLookup = func(*provider.Holder) { goOn, slow.AfterLookup = begin(b), nil }
 			b.step(p)
 			require.Equal(t, 1, b.bank.Calls(lookupCall))
 			b.step(p) // it is due again at once, and finds out why

@@ -46,7 +46,7 @@ func TestLockOrderOfClaims(t *testing.T) {
 	require.Contains(t, row[string](b, older, "last_error"), "waits until the bank has confirmed")
 	require.Contains(t, row[string](b, frozen, "last_error"), "frozen")
 
-	b.move(doubtful, ledger.EventReverse) // the first will never be covered
+	b.MoveCredit(doubtful, ledger.EventReverse) // the first will never be covered
 	third := b.anotherAccount(t)
 	late := third.waiting(1)
 	b.Clock.Advance(25 * time.Hour)

@@ -140,11 +140,11 @@ func TestPlatformFeeIsCoveredFirst(t *testing.T) {
 
 	sure, unsure := b.credit("110.75"), b.credit("110.75")
 	one, two := b.settle("100.00"), b.settle("100.00")
-	b.move(sure, ledger.EventConfirm)
+	b.MoveCredit(sure, ledger.EventConfirm)
 	b.step(two)
 	require.Equal(t, transfer.Pending, b.get(two.MerchantTxRef).Status, "the first one's debit stands before it, and its fee's")
 	require.Equal(t, transfer.Success, b.run(one).Status)
-	b.move(unsure, ledger.EventReverse)
+	b.MoveCredit(unsure, ledger.EventReverse)
 	require.Equal(t, transfer.Failed, b.run(two).Status, "never covered")
 	b.platform("0.00", append(append(taken, taken...), feeDebit+"reversed", vatDebit+"reversed", feeBack, vatBack)...)
 

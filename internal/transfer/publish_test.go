@@ -12,6 +12,7 @@ import (
 	"ajo/internal/fakebank"
 	"ajo/internal/invariant"
 	"ajo/internal/money"
+	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
@@ -82,7 +83,7 @@ func TestOtherEndsArePublished(t *testing.T) {
 	c := b.credit("100.00")
 	unfunded := b.settle("100.00")
 	b.step(unfunded)
-	b.move(c, ledger.EventReverse)
+	b.MoveCredit(c, ledger.EventReverse)
 	b.run(unfunded)
 	require.Equal(t, []string{"settlement.failed failed"}, b.Published(unfunded.ID))
 	require.Len(t, enqueued, 1)
@@ -127,7 +128,7 @@ func TestAnEndIsPublishedOnce(t *testing.T) {
 	b.Subscribe(b.tenant, allSettlements)
 	b.fund("400.00")
 	lost := b.LostCommits()
-	slow := &slowBank{Bank: b.client, onPay: func() { lost.LoseCommits(1) }}
+	slow := &testenv.BankWith{Bank: b.client, AfterPay: func(*provider.Payout) { lost.LoseCommits(1) }}
 	losing := b.service(func(o *transfer.Options) { o.Pool, o.Bank = lost.Pool, slow })
 	p := b.settle("100.00")
 	require.Error(t, losing.Advance(b.ctx, p.ID))

@@ -57,7 +57,7 @@ func TestWhyATransferFailed(t *testing.T) {
 		b := setup(t)
 		untrue := b.credit("100.00")
 		p := b.settle("100.00")
-		b.move(untrue, ledger.EventReverse)
+		b.MoveCredit(untrue, ledger.EventReverse)
 		p = b.run(p)
 		require.Equal(t, "the money that it was to be paid from was taken back", *p.FailureReason)
 		require.Equal(t, "books", row[string](b, p, "ended_by"))

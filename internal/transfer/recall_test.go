@@ -9,7 +9,9 @@ import (
 
 	"ajo/internal/money"
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/internal/retry"
+	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 	"ajo/internal/work"
 	"ajo/ledger"
@@ -46,7 +48,7 @@ func (b *bundle) answered(group uuid.UUID, amount string, taken bool) {
 func (b *bundle) funded(amount string) uuid.UUID {
 	b.T.Helper()
 	c := b.credit(amount)
-	b.move(c, ledger.EventConfirm)
+	b.MoveCredit(c, ledger.EventConfirm)
 	return c
 }
 
@@ -107,7 +109,7 @@ func TestHoldOnlyWhatIsRecalled(t *testing.T) {
 	require.Equal(t, transfer.Pending, b.get(second.MerchantTxRef).Status)
 	forged := b.credit("500.00")
 	third := b.settle("500.00")
-	b.move(forged, ledger.EventReverse)
+	b.MoveCredit(forged, ledger.EventReverse)
 	require.Equal(t, transfer.Failed, b.run(third).Status)
 	b.answered(c, "100.00", false)
 	require.Equal(t, transfer.Success, b.run(second).Status)
@@ -121,7 +123,7 @@ func TestRecallWhileTheHolderIsNamed(t *testing.T) {
 	c := b.funded("100.00")
 	p := b.settle("100.00")
 	once := false
-	slow := &slowBank{Bank: b.client, onLookup: func() {
+	slow := &testenv.BankWith{Bank: b.client, AfterLookup: func(*provider.Holder) {
 		if !once {
 			once = true
 			b.recall(c)

@@ -43,12 +43,7 @@ func (b *bundle) received(amount string, sender *ledger.Sender) (group, entry uu
 
 func (b *bundle) confirmFrom(group uuid.UUID, sender *ledger.Sender) {
 	b.T.Helper()
-	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		moved, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{
-			{TransactionGroupID: group, Direction: ledger.Credit, Event: ledger.EventConfirm, Sender: sender},
-		})
-		return errors.Join(err, moved[0].Err)
-	}))
+	b.Move(ledger.Move{TransactionGroupID: group, Direction: ledger.Credit, Event: ledger.EventConfirm, Sender: sender})
 }
 
 func (b *bundle) entryOf(group uuid.UUID) uuid.UUID {
@@ -160,9 +155,9 @@ func TestRefundRefusals(t *testing.T) {
 	_, badCode := b.received("6.00", &ledger.Sender{Name: "Amina Bello", AccountNumber: "0123456789", BankCode: "GTB"})
 	_, byHand := b.received("6.00", nil) // confirmed by a person
 	reversed := b.credit("7.00")
-	b.move(reversed, ledger.EventReverse)
+	b.MoveCredit(reversed, ledger.EventReverse)
 	review := b.credit("8.00")
-	b.move(review, ledger.EventHold)
+	b.MoveCredit(review, ledger.EventHold)
 	p := b.refunded(entry, "1.00")
 	debit := testenv.Value[uuid.UUID](b.Env, `SELECT id FROM ledger_entries WHERE transaction_group_id = $1`, p.ID)
 	for _, c := range []struct {
@@ -357,23 +352,10 @@ func TestRefundsAtOnce(t *testing.T) {
 func TestRefundTwiceAtOnce(t *testing.T) {
 	b := setup(t)
 	_, entry := b.received("100.00", &payer)
-	var wg sync.WaitGroup
-	refs := make(chan string, 8)
-	for range 8 {
-		wg.Go(func() {
-			a, _, err := b.refund("once", entry, "10.00")
-			if !errors.Is(err, idempotency.ErrRunning) {
-				require.NoError(t, err)
-				refs <- a.MerchantTxRef
-			}
-		})
-	}
-	wg.Wait()
-	close(refs)
-	first := <-refs
-	for ref := range refs {
-		require.Equal(t, first, ref)
-	}
+	atOnce(t, func() (string, error) {
+		a, _, err := b.refund("once", entry, "10.00")
+		return a.MerchantTxRef, err
+	})
 	b.money("90.00", "credit 100.00 confirmed", "debit 10.00 provisional")
 }
 

@@ -38,10 +38,10 @@ func TestResolveOfWhatMovesMeanwhile(t *testing.T) {
 			before := b.get(p.MerchantTxRef)
 			require.Equal(t, []any{transfer.Processing, 1, name == "ended"}, []any{before.Status, before.AttemptCount, row[*time.Time](b, p, "acknowledged_at") != nil})
 			slow := b.service(func(o *transfer.Options) {
-				o.Bank = meanwhile{b.client, func() {
+				o.Bank = b.meanwhile(func() {
 					b.Clock.Advance(c.wait)
 					b.asked(p, 1)
-				}}
+				})
 			})
 			_, err := slow.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{}, byHand)
 			require.ErrorIs(t, err, transfer.ErrMovedOn)

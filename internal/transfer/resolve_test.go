@@ -1,7 +1,6 @@
 package transfer_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -266,14 +265,11 @@ func TestResolvedTwiceAtOnce(t *testing.T) {
 
 // meanwhile is a bank that does not know a reference, and takes so long to say so that something
 // happens.
-type meanwhile struct {
-	provider.Bank
-	happens func()
-}
-
-func (m meanwhile) Payout(context.Context, string) (provider.Payout, error) {
-	m.happens()
-	return provider.Payout{}, provider.ErrUnknown
+func (b *bundle) meanwhile(happens func()) provider.Bank {
+	return testenv.BankWith{Bank: b.client, BeforePayout: func(string) error {
+		happens()
+		return provider.ErrUnknown
+	}}
 }
 
 // A worker hears that a transfer was paid while a person's own question is under way: what the
@@ -286,7 +282,7 @@ func TestResolveOfWhatEndsMeanwhile(t *testing.T) {
 	b.step(p)
 	require.Equal(t, transfer.Processing, b.get(p.MerchantTxRef).Status)
 	slow := b.service(func(o *transfer.Options) {
-		o.Bank = meanwhile{b.client, func() { b.asked(p, 1) }}
+		o.Bank = b.meanwhile(func() { b.asked(p, 1) })
 	})
 	_, err := slow.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{}, byHand)
 	require.ErrorIs(t, err, transfer.ErrMovedOn)
@@ -313,7 +309,7 @@ func TestResolveToWhatEndsMeanwhile(t *testing.T) {
 			p := b.settle("100.00")
 			b.step(p)
 			slow := b.service(func(o *transfer.Options) {
-				o.Bank = meanwhile{b.client, func() { b.asked(p, 1) }}
+				o.Bank = b.meanwhile(func() { b.asked(p, 1) })
 			})
 			_, err := slow.Resolve(b.ctx, p.MerchantTxRef, c.to, byHand)
 			require.ErrorIs(t, err, c.want)
@@ -389,7 +385,7 @@ func TestResolveOfWhatIsSubmittedMeanwhile(t *testing.T) {
 	b.step(p)
 	b.asked(p, 2)
 	slow := b.service(func(o *transfer.Options) {
-		o.Bank = meanwhile{b.client, func() { b.asked(p, 1) }}
+		o.Bank = b.meanwhile(func() { b.asked(p, 1) })
 	})
 	_, err := slow.Resolve(b.ctx, p.MerchantTxRef, transfer.Resolution{}, byHand)
 	require.ErrorIs(t, err, transfer.ErrMovedOn)
@@ -480,10 +476,10 @@ func TestTwoResolveAtOnce(t *testing.T) {
 	_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, paidSum("90.00"), byHand)
 	require.NoError(t, err)
 	second := b.service(func(o *transfer.Options) {
-		o.Bank = meanwhile{b.client, func() {
+		o.Bank = b.meanwhile(func() {
 			_, err := b.svc.Resolve(b.ctx, p.MerchantTxRef, paidSum("80.00"), byHand)
 			require.NoError(t, err)
-		}}
+		})
 	})
 	_, err = second.Resolve(b.ctx, p.MerchantTxRef, paidSum("70.00"), byHand)
 	require.ErrorIs(t, err, transfer.ErrMovedOn)

@@ -14,7 +14,6 @@ import (
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/page"
-	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/provider/nomba"
 	"ajo/internal/retry"
@@ -104,34 +103,12 @@ func TestNoRechecks(t *testing.T) {
 }
 
 // credit posts a provisional credit and returns its group.
-func (b *bundle) credit(amount string) uuid.UUID {
-	b.T.Helper()
-	group := uuid.Must(uuid.NewV7())
-	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{
-			AccountID: b.account, Amount: money.Must(amount), TransactionGroupID: group, ProviderTxnRef: group.String(),
-		}})
-		return err
-	}))
-	return group
-}
-
-// move moves a credit, as confirmation does.
-func (b *bundle) move(group uuid.UUID, event ledger.Event) {
-	b.T.Helper()
-	require.NoError(b.T, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-		moved, err := ledger.MoveEntries(b.ctx, tx, b.Clock.Now(), []ledger.Move{{TransactionGroupID: group, Direction: ledger.Credit, Event: event}})
-		if err != nil {
-			return err
-		}
-		return moved[0].Err
-	}))
-}
+func (b *bundle) credit(amount string) uuid.UUID { return b.Credit(b.account, amount) }
 
 // fund gives the account confirmed money.
 func (b *bundle) fund(amount string) {
 	b.T.Helper()
-	b.move(b.credit(amount), ledger.EventConfirm)
+	b.MoveCredit(b.credit(amount), ledger.EventConfirm)
 }
 
 func order(amount string) transfer.Order {

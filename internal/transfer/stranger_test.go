@@ -1,43 +1,22 @@
 package transfer_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/idempotency"
 	"ajo/internal/provider"
+	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 )
 
-// strangersBank answers every question and every submission with a record of another reference:
-// what an adapter would not pass on, and what the use case must not believe either.
-type strangersBank struct{ provider.Bank }
-
-func (b strangersBank) Pay(ctx context.Context, p provider.NewPayout) (provider.Payout, error) {
-	out, err := b.Bank.Pay(ctx, p)
-	out.Ref = "somebody-elses-reference"
-	return out, err
-}
-
-func (b strangersBank) Payout(ctx context.Context, ref string) (provider.Payout, error) {
-	out, err := b.Bank.Payout(ctx, ref)
-	out.Ref = "somebody-elses-reference"
-	return out, err
-}
-
-func (b strangersBank) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
-	h, err := b.Bank.Lookup(ctx, bankCode, accountNumber)
-	h.AccountNumber = "9999999999"
-	return h, err
-}
-
-// namesakes is a bank that names the right holders, and answers payouts as strangersBank does.
-type namesakes struct{ strangersBank }
-
-func (b namesakes) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
-	return b.Bank.Lookup(ctx, bankCode, accountNumber)
+// stranger is a bank that answers every submission and every question about a payout with a record
+// of another reference: what an adapter would not pass on, and what the use case must not believe
+// either.
+func (b *bundle) stranger() testenv.BankWith {
+	another := func(p *provider.Payout) { p.Ref = "somebody-elses-reference" }
+	return testenv.BankWith{Bank: b.client, AfterPay: another, AfterPayout: another}
 }
 
 // The name of another account's holder is no name: nothing is submitted to it, nobody is shown it,
@@ -45,7 +24,9 @@ func (b namesakes) Lookup(ctx context.Context, bankCode, accountNumber string) (
 func TestAnotherAccountsHolder(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
-	own := b.service(func(o *transfer.Options) { o.Bank = strangersBank{b.client} })
+	bank := b.stranger()
+	bank.AfterLookup = func(h *provider.Holder) { h.AccountNumber = "9999999999" }
+	own := b.service(func(o *transfer.Options) { o.Bank = bank })
 	p := b.settle("100.00")
 	for range 5 {
 		b.untilDue(p)
@@ -73,7 +54,7 @@ func TestAnotherAccountsHolder(t *testing.T) {
 func TestAnotherReferencesRecord(t *testing.T) {
 	b := setup(t)
 	b.fund("100.00")
-	stranger := b.service(func(o *transfer.Options) { o.Bank = namesakes{strangersBank{b.client}} })
+	stranger := b.service(func(o *transfer.Options) { o.Bank = b.stranger() })
 	p := b.settle("100.00")
 	ask := func(n int) {
 		for range n {

@@ -1,7 +1,6 @@
 package transfer_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"ajo/internal/freeze"
 	"ajo/internal/idempotency"
 	"ajo/internal/money"
-	"ajo/internal/pg"
 	"ajo/internal/provider"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
@@ -69,39 +67,20 @@ func TestPutOffAtTheMomentOfRelease(t *testing.T) {
 	}
 }
 
-// busyBank is a bank whose limit of calls leaves no turn for questions.
-type busyBank struct {
-	provider.Bank
-	busy bool
-}
-
-func (b *busyBank) turn() error {
-	if b.busy {
-		return fmt.Errorf("not sent: %w", provider.ErrBusy)
-	}
-	return nil
-}
-
-func (b *busyBank) Lookup(ctx context.Context, bankCode, accountNumber string) (provider.Holder, error) {
-	if err := b.turn(); err != nil {
-		return provider.Holder{}, err
-	}
-	return b.Bank.Lookup(ctx, bankCode, accountNumber)
-}
-
-func (b *busyBank) Payout(ctx context.Context, ref string) (provider.Payout, error) {
-	if err := b.turn(); err != nil {
-		return provider.Payout{}, err
-	}
-	return b.Bank.Payout(ctx, ref)
-}
-
 // A question that had no turn was not asked: the transfer comes back as soon as after the first
 // question, however often that happens, and is not put off for as long as a bank that is down.
 func TestAQuestionWithoutATurnPutsNothingOff(t *testing.T) {
 	b := setup(t)
-	bank := &busyBank{Bank: b.client, busy: true}
-	b.svc = b.service(func(o *transfer.Options) { o.Bank = bank })
+	busy := true // the limit of calls leaves no turn for questions
+	turn := func(string) error {
+		if busy {
+			return fmt.Errorf("not sent: %w", provider.ErrBusy)
+		}
+		return nil
+	}
+	b.svc = b.service(func(o *transfer.Options) {
+		o.Bank = testenv.BankWith{Bank: b.client, BeforeLookup: turn, BeforePayout: turn}
+	})
 	b.fund("100.00")
 	p := b.settle("100.00")
 	waits := func() {
@@ -114,14 +93,14 @@ func TestAQuestionWithoutATurnPutsNothingOff(t *testing.T) {
 	}
 	waits()
 	require.Equal(t, transfer.Pending, b.get(p.MerchantTxRef).Status)
-	bank.busy = false
+	busy = false
 	b.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.DropAfter, Next: 1})
 	b.step(p)
 	require.Equal(t, transfer.Processing, b.get(p.MerchantTxRef).Status)
 	b.untilDue(p)
-	bank.busy = true
+	busy = true
 	waits()
-	bank.busy = false
+	busy = false
 	require.Equal(t, transfer.Success, b.run(p).Status)
 }
 
@@ -158,12 +137,7 @@ func TestRecallOfWhatALimitHolds(t *testing.T) {
 	b.Exec(`INSERT INTO tier_limits (tenant_id, tier, starts_at, max_deposit, created_at, actor, reason) VALUES ($1, 1, $2, 60, $2, 'cli:ada', 'the law')`, b.tenant, b.Clock.Now())
 	post := func(amount string, tiered bool) uuid.UUID {
 		group := uuid.Must(uuid.NewV7())
-		require.NoError(t, pg.InTx(b.ctx, b.Pool, func(tx pg.Tx) error {
-			_, err := ledger.PostCredits(b.ctx, tx, b.Clock.Now(), []ledger.Posting{{
-				AccountID: b.account, Amount: money.Must(amount), TransactionGroupID: group, ProviderTxnRef: group.String(), Tiered: tiered,
-			}})
-			return err
-		}))
+		b.Post(ledger.Posting{AccountID: b.account, Amount: money.Must(amount), TransactionGroupID: group, ProviderTxnRef: group.String(), Tiered: tiered})
 		return group
 	}
 	shows := func(available, held string) {
@@ -171,13 +145,13 @@ func TestRecallOfWhatALimitHolds(t *testing.T) {
 		s := b.shown(false)
 		require.Equal(t, []string{available, held}, []string{s.Available.String(), s.Held.String()})
 	}
-	b.move(post("500.00", false), ledger.EventConfirm)
+	b.MoveCredit(post("500.00", false), ledger.EventConfirm)
 	limited := post("100.00", true)
 	shows("500.00", "40.00")
 	b.takenBack(limited)
 	shows("500.00", "100.00") // provisional, held and recalled
 	require.Equal(t, "500.00", b.shown(true).Available.String())
-	b.move(limited, ledger.EventConfirm)
+	b.MoveCredit(limited, ledger.EventConfirm)
 	shows("500.00", "100.00")
 	p := b.settle("500.00")
 	require.Equal(t, transfer.Success, b.run(p).Status)
