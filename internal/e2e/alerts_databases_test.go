@@ -14,14 +14,12 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
+	"ajo/internal/testenv"
 )
 
 // proxied has the processes reach a database by a proxy.
-func (w *world) proxied(setting string) *proxy {
-	_, rest, _ := strings.Cut(w.settings[setting], "@")
-	host, _, _ := strings.Cut(rest, "/")
-	p := newProxy(w.t, host)
-	w.settings[setting] = strings.Replace(w.settings[setting], host, p.addr, 1)
+func (w *world) proxied(setting string) (p *testenv.Proxy) {
+	w.settings[setting], p = throughProxy(w.t, w.settings[setting], false)
 	return p
 }
 
@@ -35,7 +33,7 @@ func TestAlertsOfDatabases(t *testing.T) {
 	a.look(roles)
 	a.mustNot("AjoSpooling", "AjoSpoolDamaged", "AjoPostgresUnreachable", "AjoRedisUnreachable", "AjoRateLimitFallback")
 
-	redis.set(cut)
+	redis.Refuse(true)
 	request := func() { _ = a.send("GET", "/v1/accounts", nil, http.Header{"X-Api-Key": {p.tenant.key}}) }
 	request()
 	a.eventually("a look at Redis", func() bool { return sample(scrape(roles["api"]), "ajo_redis_up") == 0 })
@@ -43,13 +41,13 @@ func TestAlertsOfDatabases(t *testing.T) {
 	a.look(roles)
 	a.must("AjoRedisUnreachable", "AjoRateLimitFallback")
 	a.followTo(1, "AjoRedisUnreachable", "redis-cli")
-	redis.set(open)
+	redis.Restore()
 	require.Contains(t, a.follow("AjoRedisUnreachable", "redis-cli"), "PONG")
 	a.eventually("a request that Redis counts", func() bool { request(); return sample(scrape(roles["api"]), "ajo_ratelimit_fallback") == 0 })
 	a.eventually("a look at Redis", func() bool { return sample(scrape(roles["api"]), "ajo_redis_up") == 1 })
 	a.quiet(roles, "AjoRedisUnreachable", "AjoRateLimitFallback")
 
-	postgres.set(cut)
+	postgres.Refuse(true)
 	p.arrive()
 	a.eventually("a look at Postgres and the spool", func() bool {
 		s := scrape(roles["api"])
@@ -61,7 +59,7 @@ func TestAlertsOfDatabases(t *testing.T) {
 	a.mustNot("AjoRedisUnreachable", "AjoSpoolFilling", "AjoSpoolDamaged")
 	a.says(a.api, "AjoSpooling", "alert=spooling")
 
-	postgres.set(open)
+	postgres.Restore()
 	a.eventually("an empty spool", func() bool {
 		s := scrape(roles["api"])
 		return sample(s, "ajo_spool_records") == 0 && sample(s, "ajo_postgres_up") == 1 && sample(s, `ajo_inbound_events_total{outcome="spooled"}`) == some
@@ -129,7 +127,7 @@ func TestAlertsOfSpool(t *testing.T) {
 	roles := map[string]string{}
 	roles["api"] = a.watched(func() { p = a.settle() })
 	a.look(roles)
-	postgres.set(cut)
+	postgres.Refuse(true)
 	send := func() int {
 		tx := a.payment(fakebank.Payment{NUBAN: p.nuban, Amount: money.Must("5000.00"), Silent: true})
 		p.txs = append(p.txs, tx)
@@ -167,7 +165,7 @@ func TestAlertsOfSpool(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	begun := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
-	postgres.set(open)
+	postgres.Restore()
 	a.eventually("the damage", func() bool {
 		s := scrape(roles["api"])
 		return sample(s, "ajo_spool_damaged_segments") == 1 && sample(s, "ajo_spool_bytes") == 0

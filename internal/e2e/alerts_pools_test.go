@@ -81,7 +81,7 @@ func TestAlertsOfRedisPool(t *testing.T) {
 	a.look(roles)
 	payments := 0
 	for timeouts() < 40 { // the rule's rate
-		redis.set(open)
+		redis.Restore()
 		a.eventually("the deliveries", func() bool { return p.progress().delivered == payments })
 		release := make(chan struct{})
 		let := sync.OnceFunc(func() { close(release) })
@@ -94,13 +94,13 @@ func TestAlertsOfRedisPool(t *testing.T) {
 			a.eventually("the call", func() bool { return len(p.endpoint.received()) > calls })
 		}
 		before := timeouts()
-		redis.set(silent)
+		redis.Stall(true)
 		let()
 		a.eventually("commands that find no connection", func() bool { return timeouts() >= before+5 })
 	}
 	a.look(roles)
 	a.must("AjoRedisPoolExhausted")
-	redis.set(open)
+	redis.Restore()
 	a.follow("AjoRedisPoolExhausted", "redis-cli")
 	a.eventually("the deliveries", func() bool { return p.progress().delivered == payments })
 	a.eventually("a look", func() bool { return sample(scrape(roles["worker"]), "ajo_redis_up") == 1 })

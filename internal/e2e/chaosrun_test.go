@@ -179,7 +179,7 @@ func ownServers(t *testing.T, o stack.Options) *stack.Stack {
 }
 
 // throughProxy is the URL of a server through a proxy of the run's own.
-func throughProxy(t *testing.T, server string, postgres bool) (string, *testenv.Proxy) {
+func throughProxy(t testing.TB, server string, postgres bool) (string, *testenv.Proxy) {
 	u, err := url.Parse(server)
 	require.NoError(t, err)
 	p := testenv.NewProxy(t, u.Host, postgres)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/failpoint"
+	"ajo/internal/testenv"
 )
 
 // scenario is a kind of work that passes some of the points.
@@ -96,7 +97,8 @@ type crash struct {
 	points     []string
 	rng        *rand.Rand
 	worker     *process
-	line       *proxy // before Postgres, for the API alone; nil: none
+	line       *testenv.Proxy // before Postgres, for the API alone; nil: none
+	byLine     string         // Postgres' address through it
 	endpoint   *endpoint
 	deliveries int       // deliveries of a payment
 	others     []*payout // beside those of the units
@@ -228,8 +230,8 @@ func (c *crash) startRole(role string) {
 	direct := c.settings["AJO_DATABASE_URL"]
 	defer func() { c.settings["AJO_DATABASE_URL"] = direct }()
 	if role == "api" && c.line != nil {
-		c.line.set(open)
-		c.settings["AJO_DATABASE_URL"] = c.through(c.line)
+		c.line.Restore()
+		c.settings["AJO_DATABASE_URL"] = c.byLine
 	}
 	c.settings["AJO_DATABASE_URL"] += "&application_name=" + role
 	if role == "worker" {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -233,24 +232,14 @@ func (c *crash) checkFound(units int) {
 // drawLine has the API reach Postgres by a line that can be cut; the worker goes there directly.
 func (c *crash) drawLine() {
 	c.t.Helper()
-	u, err := url.Parse(c.settings["AJO_DATABASE_URL"])
-	require.NoError(c.t, err)
-	c.line = newProxy(c.t, u.Host)
-}
-
-// through is the database's address by the line.
-func (c *crash) through(line *proxy) string {
-	u, err := url.Parse(c.settings["AJO_DATABASE_URL"])
-	require.NoError(c.t, err)
-	u.Host = line.addr
-	return u.String()
+	c.byLine, c.line = throughProxy(c.t, c.settings["AJO_DATABASE_URL"], false)
 }
 
 // spooledPayments arrive while the API has no Postgres, until it has taken them on its disk, or
 // dies of it.
 func (c *crash) spooledPayments(int) unit {
 	number := c.openOne("shop").BankAccountNumber
-	c.line.set(cut)
+	c.line.Refuse(true)
 	var txs []fakebank.Transaction
 	for range 3 {
 		txs = append(txs, c.pay(number, "100.00"))
@@ -264,7 +253,7 @@ func (c *crash) spooledPayments(int) unit {
 		if !taken {
 			return false
 		}
-		c.line.set(open)
+		c.line.Restore()
 		return !slices.ContainsFunc(txs, func(tx fakebank.Transaction) bool { return !c.credited(tx, false) })
 	}
 }

@@ -3,12 +3,13 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"ajo/internal/testenv"
 )
 
 // answerLimit is what an answer may take while Redis is away: less than the bank waits, with a slow
@@ -19,11 +20,11 @@ const answerLimit = 8 * time.Second
 // events are taken with 200 and the API serves; /ready says so. Processes that are started
 // meanwhile start. Afterwards everything is posted, delivered and confirmed.
 func TestRedisAway(t *testing.T) {
-	for name, state := range map[string]line{"refusing": cut, "silent": silent} {
+	for name, away := range map[string]func(*testenv.Proxy, bool){"refusing": (*testenv.Proxy).Refuse, "silent": (*testenv.Proxy).Stall} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.lookForRaces()
-			line := w.throughProxy()
+			line := w.proxied("AJO_REDIS_URL")
 			p := w.settle()
 			w.startWorker("ingest,confirm,expire,settle")
 			w.startWorker("deliver=128")
@@ -31,7 +32,7 @@ func TestRedisAway(t *testing.T) {
 			p.waitForEnd(some)
 			w.waitForReady(true)
 
-			line.set(state)
+			away(line, true)
 			for range 10 {
 				begin := time.Now()
 				p.txs = append(p.txs, p.payAndTell(p.nuban, "5000.00"))
@@ -45,7 +46,7 @@ func TestRedisAway(t *testing.T) {
 			other.logged("the API listens")
 			require.Equal(t, progress{some + 10, some, some, some}, w.progress(), "what is not enqueued is not posted")
 
-			line.set(open)
+			line.Restore()
 			p.waitForEnd(some + 10)
 			p.checkBooks(p.endpoint)
 			w.waitForReady(true)
@@ -61,12 +62,12 @@ func TestRedisAway(t *testing.T) {
 // A worker that is told to stop while Redis is away stops in its time.
 func TestStopWhileRedisIsAway(t *testing.T) {
 	w := newWorld(t)
-	line := w.throughProxy()
+	line := w.proxied("AJO_REDIS_URL")
 	p := w.settle()
 	worker := w.startWorker("")
 	p.arrive()
 	p.waitForEnd(some)
-	line.set(cut)
+	line.Refuse(true)
 	p.arrive()
 	begin := time.Now()
 	worker.Signal(syscall.SIGTERM)
@@ -79,8 +80,8 @@ func TestStopWhileRedisIsAway(t *testing.T) {
 // A worker has nothing to do while Redis refuses it, and must not be busy doing it.
 func TestIdleWhileRedisIsAway(t *testing.T) {
 	w := newWorld(t)
-	line := w.throughProxy()
-	line.set(cut)
+	line := w.proxied("AJO_REDIS_URL")
+	line.Refuse(true)
 	worker := w.startWorker("")
 	begin := time.Now()
 	// Three sweeps fail for want of nothing but Redis; what the process has computed by then is
@@ -91,16 +92,6 @@ func TestIdleWhileRedisIsAway(t *testing.T) {
 	used := worker.State().UserTime() + worker.State().SystemTime()
 	t.Logf("%s of computing in %s", used, idle)
 	require.Less(t, used, idle/2)
-}
-
-// throughProxy has the processes reach Redis by a proxy.
-func (w *world) throughProxy() *proxy {
-	u, err := url.Parse(w.RedisURL)
-	require.NoError(w.t, err)
-	line := newProxy(w.t, u.Host)
-	u.Host = line.addr
-	w.settings["AJO_REDIS_URL"] = u.String()
-	return line
 }
 
 // waitForReady waits until /ready says of Redis that it is there, or that it is not. Postgres is

@@ -85,6 +85,14 @@ func (p *Proxy) Refuse(yes bool) {
 	}
 }
 
+// Restore has everything pass again. The connections that there are end, and with them what was
+// held back.
+func (p *Proxy) Restore() {
+	p.Refuse(false)
+	p.Cut()
+	p.Stall(false)
+}
+
 // Turn has the proxy stand before another server. The connections that there are end.
 func (p *Proxy) Turn(target string) {
 	p.mu.Lock()
