@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
-	"ajo/internal/pg"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/ledger"
@@ -146,14 +145,9 @@ func TestFieldsOfAnEntry(t *testing.T) {
 	for i, moved := range []ledger.Event{ledger.EventConfirm, "", ledger.EventReverse, ledger.EventHold} {
 		id := fmt.Sprintf("t-%d", i)
 		w.pay(event{id, id, "shop-1", []string{"5000.00", "100.5", "30", "7"}[i], []string{"10.50", "0", "0", "1"}[i]})
-		if moved == "" {
-			continue
+		if moved != "" {
+			w.moveEntry(id, moved)
 		}
-		group := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE request_id = $1`, id)
-		require.NoError(t, pg.InTx(context.Background(), w.Pool, func(tx pg.Tx) error {
-			_, err := ledger.MoveEntries(context.Background(), tx, w.Clock.Now(), []ledger.Move{{TransactionGroupID: group, Direction: ledger.Credit, Event: moved}})
-			return err
-		}))
 	}
 	ref := w.settle(key, orderOf1000)
 

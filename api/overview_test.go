@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/audit"
-	"ajo/internal/pg"
 	"ajo/internal/secret"
 	"ajo/internal/testenv"
 	"ajo/ledger"
@@ -20,10 +19,7 @@ import (
 func (w *world) moveEntry(requestID string, ev ledger.Event) {
 	w.T.Helper()
 	group := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE request_id = $1`, requestID)
-	require.NoError(w.T, pg.InTx(context.Background(), w.Pool, func(tx pg.Tx) error {
-		_, err := ledger.MoveEntries(context.Background(), tx, w.Clock.Now(), []ledger.Move{{TransactionGroupID: group, Direction: ledger.Credit, Event: ev}})
-		return err
-	}))
+	w.MoveCredit(group, ev)
 }
 
 func TestGoldenOverview(t *testing.T) {

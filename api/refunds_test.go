@@ -21,13 +21,10 @@ func (w *world) confirmFrom(account, bankCode, name string) {
 	groups, err := pg.Collect(context.Background(), w.Pool, pgx.RowTo[uuid.UUID], `SELECT transaction_group_id FROM ledger_entries WHERE direction = 'credit' AND status = 'provisional'`)
 	require.NoError(w.T, err)
 	for _, group := range groups {
-		require.NoError(w.T, pg.InTx(context.Background(), w.Pool, func(tx pg.Tx) error {
-			_, err := ledger.MoveEntries(context.Background(), tx, w.Clock.Now(), []ledger.Move{{
-				TransactionGroupID: group, Direction: ledger.Credit, Event: ledger.EventConfirm,
-				Sender: &ledger.Sender{Name: name, AccountNumber: account, BankCode: bankCode, BankName: "Guaranty Trust Bank", SessionID: paidSession},
-			}})
-			return err
-		}))
+		w.Move(ledger.Move{
+			TransactionGroupID: group, Direction: ledger.Credit, Event: ledger.EventConfirm,
+			Sender: &ledger.Sender{Name: name, AccountNumber: account, BankCode: bankCode, BankName: "Guaranty Trust Bank", SessionID: paidSession},
+		})
 	}
 }
 

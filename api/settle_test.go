@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ajo/internal/fakebank"
-	"ajo/internal/pg"
 	"ajo/internal/spec"
 	"ajo/internal/testenv"
 	"ajo/ledger"
@@ -36,11 +35,7 @@ func (w *world) fund(m member, amount string) {
 	w.T.Helper()
 	request := uuid.NewString()
 	w.pay(event{request, "t-" + request, w.accountID(m, "shop-1"), amount, "0"})
-	group := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE request_id = $1`, request)
-	require.NoError(w.T, pg.InTx(context.Background(), w.Pool, func(tx pg.Tx) error {
-		_, err := ledger.MoveEntries(context.Background(), tx, w.Clock.Now(), []ledger.Move{{TransactionGroupID: group, Direction: ledger.Credit, Event: ledger.EventConfirm}})
-		return err
-	}))
+	w.moveEntry(request, ledger.EventConfirm)
 }
 
 func (w *world) accountID(m member, ref string) string {

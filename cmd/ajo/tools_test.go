@@ -235,13 +235,7 @@ func (o *ops) holdOfLimit() uuid.UUID {
 // move moves the entry of a group.
 func (o *ops) move(group uuid.UUID, d ledger.Direction, e ledger.Event) {
 	o.T.Helper()
-	o.tx(func(tx pg.Tx) error {
-		moved, err := ledger.MoveEntries(o.ctx, tx, o.Clock.Now(), []ledger.Move{{TransactionGroupID: group, Direction: d, Event: e}})
-		if err == nil {
-			err = moved[0].Err
-		}
-		return err
-	})
+	o.Move(ledger.Move{TransactionGroupID: group, Direction: d, Event: e})
 }
 
 func (o *ops) tx(fn func(pg.Tx) error) {
