@@ -88,12 +88,12 @@ func TestFarBehindTheCover(t *testing.T) {
 	}
 	require.Less(t, reads(ids[many-64:]), 4*64, "nothing is confirmed")
 	b.Clock.Advance(time.Hour)
-	b.move(first, ledger.EventConfirm)
+	b.MoveCredit(first, ledger.EventConfirm)
 	require.Less(t, reads(ids[many-64:]), 4*64, "what is confirmed is for the first three")
 	b.Clock.Advance(time.Hour)
 	require.Equal(t, ids[:3], b.may(b.svc, ids))
 	b.Clock.Advance(time.Hour)
-	b.move(rest, ledger.EventConfirm)
+	b.MoveCredit(rest, ledger.EventConfirm)
 	require.Equal(t, ids, b.may(b.svc, ids))
 }
 
@@ -139,11 +139,11 @@ func TestCoverIsTheLedgersWhateverHappens(t *testing.T) {
 				case pick < 8 && len(credits) > 0:
 					if c := &credits[r.IntN(len(credits))]; c.open {
 						c.open = false
-						b.move(c.group, []ledger.Event{ledger.EventConfirm, ledger.EventConfirm, ledger.EventHold}[r.IntN(3)])
+						b.MoveCredit(c.group, []ledger.Event{ledger.EventConfirm, ledger.EventConfirm, ledger.EventHold}[r.IntN(3)])
 						reviewed = append(reviewed, column[uuid.UUID](b, `SELECT transaction_group_id FROM ledger_entries WHERE transaction_group_id = $1 AND status = 'needs_review'`, c.group)...)
 					}
 				case pick < 9 && len(reviewed) > 0 && r.IntN(2) == 0:
-					b.move(reviewed[0], ledger.EventConfirm)
+					b.MoveCredit(reviewed[0], ledger.EventConfirm)
 					reviewed = reviewed[1:]
 				default:
 					pending := column[string](b, `SELECT merchant_tx_ref FROM transfers WHERE account_id = $1 AND status = 'pending' ORDER BY id`, b.account)
@@ -177,7 +177,7 @@ func TestCoverBesideAChargeUnderReview(t *testing.T) {
 	reviewed := b.charged("100.00", "9.00")
 	b.credit("200.00")
 	first, second := b.settle("50.00"), b.settle("60.00")
-	b.move(reviewed, ledger.EventHold)
+	b.MoveCredit(reviewed, ledger.EventHold)
 	require.Equal(t, []uuid.UUID{first.ID}, b.may(b.svc, []uuid.UUID{first.ID, second.ID}))
 	require.Equal(t, transfer.Success, b.run(first).Status)
 	b.paid(first)

@@ -155,7 +155,7 @@ func TestFalseMoneyAfterAnOldRecall(t *testing.T) {
 	forged := b.credit("50.00")
 	late := b.settle("50.00")
 	b.step(late)
-	b.move(forged, ledger.EventReverse)
+	b.MoveCredit(forged, ledger.EventReverse)
 	require.Equal(t, transfer.Failed, b.run(late).Status)
 	b.funded("50.00")
 	b.paid(p)
@@ -178,9 +178,9 @@ func TestFalseMoneyAfterARestoredPayment(t *testing.T) {
 		return err
 	}))
 	b.waits(p)
-	b.move(again, ledger.EventHold) // it is not there, for the moment
+	b.MoveCredit(again, ledger.EventHold) // it is not there, for the moment
 	b.waits(p)
-	b.move(again, ledger.EventConfirm)
-	b.move(forged, ledger.EventReverse)
+	b.MoveCredit(again, ledger.EventConfirm)
+	b.MoveCredit(forged, ledger.EventReverse)
 	require.Equal(t, transfer.Failed, b.run(p).Status)
 }
