@@ -15,6 +15,7 @@ import (
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
+	"ajo/internal/work"
 	"ajo/ledger"
 )
 
@@ -195,8 +196,13 @@ func (l LookAlike) Why() string {
 	return fmt.Sprintf("it looks like the payment %s, which is in the books as event %s", l.TxnRef, l.EventID)
 }
 
-// StoreListed stores payments from the bank's own records, to be posted like any other. If the
-// event came before, or comes at this moment, the stored payment is a duplicate.
+// listedWait is how long a payment from the bank's list waits at most for [Service.PostListed]. It
+// is longer than a second look for look-alikes takes.
+const listedWait = 10 * time.Minute
+
+// StoreListed stores payments from the bank's own records. They are posted like any other, but not
+// before [Service.PostListed], or, if whoever stored them died, ten minutes later. If the event
+// came before, or comes at this moment, the stored payment is a duplicate.
 func (s *Service) StoreListed(ctx context.Context, list []Listed) []batch.Outcome[Receipt] {
 	events := make([]*inbound, len(list))
 	for i, l := range list {
@@ -207,6 +213,23 @@ func (s *Service) StoreListed(ctx context.Context, list []Listed) []batch.Outcom
 		}
 	}
 	return s.store.DoAll(ctx, events)
+}
+
+// dueAt is when a new event is to be posted.
+func (e *inbound) dueAt() time.Time {
+	if e.Source == sourceReconciliation {
+		return e.ReceivedAt.Add(listedWait)
+	}
+	return e.ReceivedAt
+}
+
+// PostListed makes the posting of payments due that [Service.StoreListed] has stored: no event that
+// came before that may be the same payment.
+func (s *Service) PostListed(ctx context.Context, events []uuid.UUID) error {
+	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+		_, err := work.Expedite(ctx, tx, work.Ingest, s.Clock.Now(), events...)
+		return err
+	})
 }
 
 // HoldBack keeps a stored payment from being posted, because it may be a repeat. A payment that has

@@ -27,12 +27,28 @@ func (b *bundle) listed(amount string, like *payment.LookAlike) uuid.UUID {
 	return out[0].Value.ID
 }
 
+// A payment of the list is posted once whoever stored it has looked again for its like, and some
+// minutes later without that.
+func TestWhatTheListBringsWaitsForASecondLook(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	first, second := b.listed("5000.00", nil), b.listed("6000.00", nil)
+	require.Empty(t, b.post(first).Category)
+	require.NoError(t, b.svc.PostListed(b.ctx, []uuid.UUID{first}))
+	require.Equal(t, payment.CategoryPayment, b.post(first).Category)
+	b.Clock.Advance(9 * time.Minute)
+	require.Empty(t, b.post(second).Category)
+	b.Clock.Advance(time.Minute)
+	require.Equal(t, payment.CategoryPayment, b.post(second).Category)
+}
+
 // An event is held back as a repeat of what the list brought, if that has the same sum, about the
 // same time, and counts or waits to; and only if it is not posted yet.
 func TestWhatMayRepeatTheList(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	stored := b.listed("5000.00", nil)
+	require.NoError(t, b.svc.PostListed(b.ctx, []uuid.UUID{stored}))
 	held := b.listed("7000.00", &payment.LookAlike{EventID: stored, TxnRef: "T-1"})
 	status, category, _ := b.event1(held)
 	require.Equal(t, []string{"failed", "processing_error"}, []string{status, category})

@@ -364,7 +364,7 @@ func (s *Service) schedulePosting(ctx context.Context, tx pg.Tx, events []*inbou
 	var aliases []account.Alias
 	for _, e := range events {
 		if isNew[e.ID] && e.Status == Received {
-			items = append(items, work.Item{Kind: work.Ingest, ID: e.ID, DueAt: e.ReceivedAt, Traceparent: e.Traceparent})
+			items = append(items, work.Item{Kind: work.Ingest, ID: e.ID, DueAt: e.dueAt(), Traceparent: e.Traceparent})
 			aliases = append(aliases, account.Alias{Ref: e.Alias, Number: e.Number})
 		}
 	}

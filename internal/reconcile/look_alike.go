@@ -395,12 +395,13 @@ func (r *comparison) storeMissing(ctx context.Context, missing []posting) error 
 			r.settle(aboutPayment, t.ID)
 		}
 	}
-	// An event under another id may have come between the check and the store. One that comes from
-	// here on finds this payment.
+	// An event under another id may have come, and have been posted, between the check and the
+	// store. One that comes from here on finds this payment, which is not posted before this look.
 	twins, err := r.twins(ctx, stored)
 	if err != nil {
 		return err
 	}
+	var sure []uuid.UUID
 	for i, p := range stored {
 		if twins[i] != nil {
 			if err := r.holdStored(ctx, p, *twins[i]); err != nil {
@@ -411,8 +412,12 @@ func (r *comparison) storeMissing(ctx context.Context, missing []posting) error 
 		r.part.ToPost = atMost(append(r.part.ToPost, p.event))
 		r.part.except(Exception{Kind: MissingEvent, EventID: &p.event, Detail: "its event never came; it is stored now, to be posted"}.withBank(p.t))
 		r.settle(aboutPayment, p.t.ID)
+		sure = append(sure, p.event)
 	}
-	return nil
+	if len(sure) == 0 {
+		return nil
+	}
+	return r.payments.PostListed(ctx, sure)
 }
 
 // holdStored holds back a payment that was stored a moment ago.

@@ -10,8 +10,10 @@ import (
 
 	"ajo/internal/fakebank"
 	"ajo/internal/payment"
+	"ajo/internal/pg"
 	"ajo/internal/reconcile"
 	"ajo/internal/testenv"
+	"ajo/internal/work"
 )
 
 // refuse has Postgres refuse the rows of a table about a payment, as it refuses what a column
@@ -99,6 +101,46 @@ func TestLookAlikeComesWhileItsRecordIsStored(t *testing.T) {
 	balance, entries := b.books()
 	require.Equal(t, "4975.00", balance)
 	require.Len(t, entries, 1)
+}
+
+// Its event comes, and is posted, before what the list brought is stored, and a worker is there to
+// post that at once: it is not posted before the run has looked once more.
+func TestLookAlikeIsPostedWhileItsRecordIsStored(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	txn := b.paySilently("5000.00")
+	listed := "TRF-" + txn.ID
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.ListedAs = listed })
+	t.Cleanup(work.EnqueueWith(b.Pool, func(items []work.Item) {
+		for _, m := range items {
+			if m.Kind == work.Ingest {
+				_, _ = b.payments.Post(b.ctx, m.ID) // which is posted counts
+			}
+		}
+	}))
+	other, _ := b.servicesWith(b.client())
+	require.NoError(t, b.InOrder(func(tx pg.Tx) error {
+		if _, err := tx.Exec(b.ctx, `SAVEPOINT stored`); err != nil {
+			return err
+		}
+		_, err := tx.Exec(b.ctx, `INSERT INTO event_keys (request, transaction, event_id, event_type) SELECT gen_random_uuid(), event_key($1), gen_random_uuid(), 'payment_success'`, listed)
+		return err
+	}, func(tx pg.Tx) error {
+		if _, err := other.Receive(b.ctx, b.hook(txn)); err != nil {
+			return err
+		}
+		_, err := tx.Exec(b.ctx, `ROLLBACK TO SAVEPOINT stored`)
+		return err
+	}, func() error {
+		_, err := b.svc.Run(b.ctx, b.Clock.Now().Add(-time.Hour), b.Clock.Now().Add(time.Second))
+		return err
+	}))
+	for range 2 {
+		balance, entries := b.books()
+		require.Equal(t, "4975.00", balance)
+		require.Len(t, entries, 1)
+		require.Contains(t, said(b.lastHour())[listed], "look_alike: it looks like the payment "+txn.ID)
+	}
 }
 
 // The event of a payment that looks like another comes after the list was read and before the

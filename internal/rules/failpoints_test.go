@@ -252,6 +252,7 @@ var unsurrounded = map[string][]string{
 		"(*ajo/internal/payment.Service).readList Exec",
 		"(*ajo/internal/payment.Service).OpenRecall InTx",
 		"(*ajo/internal/payment.Service).openLate InTx",
+		"(*ajo/internal/payment.Service).PostListed InTx", // without it, they are due ten minutes later
 		"ajo/internal/work.Retry InTx",
 		"(*ajo/internal/payment.Service).PurgeForged Exec",
 		"(ajo/internal/retention.Rule).deleteOld Exec",
