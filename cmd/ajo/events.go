@@ -192,23 +192,33 @@ bank's own record must say success, so this needs AJO_PROVIDER_URL, _ACCOUNT_ID,
 }
 
 func (t *tool) newEventRefundCmd() *cobra.Command {
+	var bank, account string
 	return t.newChangeCmd(change{
 		command: command{
-			use: "refund <event>", short: "Pay a misdirected payment back to its sender",
+			use: "refund <event> [--bank <code> --account <number>]", short: "Pay a misdirected payment back to its sender",
 			long: `Pays a misdirected payment back, or what came back of it, from the account suspense to the sender's account. The bank is asked for its own record of the
 sender; what the event says is not used. Before the money leaves, the worker asks the bank who holds that account: if the name differs, the
-transfer fails, and the money is in suspense again. After a failed refund you can refund again, or assign the payment. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
+transfer fails, and the money is in suspense again. After a failed refund you can refund again, to another account of the sender if you name that, or
+assign the payment if none of it has gone back. Needs AJO_PROVIDER_URL, _ACCOUNT_ID, _CLIENT_ID and _CLIENT_SECRET.`,
 			example: `  ajo events refund 0198c0de-0000-7000-8000-000000000001 --reason "ticket 4711: the payer mistyped the number"`,
+			flags: func(cmd *cobra.Command) {
+				cmd.Flags().StringVar(&bank, "bank", "", "code of the bank of --account")
+				cmd.Flags().StringVar(&account, "account", "", "number of another account of the sender, such as when the one that paid is closed")
+				cmd.MarkFlagsRequiredTogether("bank", "account")
+			},
 		},
 		plan: planByID("the event", func(ctx context.Context, tools *app.Tools, id uuid.UUID) (plan, error) {
 			p, err := tools.Payments.PlanReturn(ctx, id)
 			r := p.Record
+			to := fmt.Sprintf("account %s at %s (code %q)", r.SenderAccount, r.SenderBank, r.SenderBankCode)
+			if bank != "" || account != "" {
+				to = fmt.Sprintf("account %s at the bank with the code %q, in place of %s", account, bank, to)
+			}
 			return plan{
-				will: fmt.Sprintf("Pay NGN %s, which is left of the payment %s of NGN %s, back to %q, account %s at %s (code %q).", p.Left, r.ID, r.Amount,
-					r.SenderName, r.SenderAccount, r.SenderBank, r.SenderBankCode),
+				will:     fmt.Sprintf("Pay NGN %s, which is left of the payment %s of NGN %s, back to %q, %s.", p.Left, r.ID, r.Amount, r.SenderName, to),
 				enqueues: true,
 				do: func(by audit.By) (result, error) {
-					ref, err := tools.Return(ctx, p, by)
+					ref, err := tools.Return(ctx, p, bank, account, by)
 					return done(struct{ MerchantTxRef string }{ref}, "The payment goes back as the transfer %s: see ajo transfers show %s.", ref, ref), err
 				},
 			}, err

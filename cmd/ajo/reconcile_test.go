@@ -320,6 +320,26 @@ func TestEventRefundToABankByItsName(t *testing.T) {
 	require.Equal(t, "035", testenv.Value[string](c.Env, `SELECT bank_code FROM transfers WHERE status = 'pending' AND refund_of IS NOT NULL`))
 }
 
+// The account that paid is closed: the sender names another one.
+func TestEventRefundToAnotherAccount(t *testing.T) {
+	t.Parallel()
+	c := newCounter(t)
+	id := c.misdirected(c.txn)
+	bankSettings(c.env, c.bank.URL())
+	refund := []string{"events", "refund", id.String(), "--reason", "ticket 5", "--bank", "058"}
+	_, stderr, code := toolRun(t, c.env, refund...)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "account")
+	refund = append(refund, "--account", "1234567890")
+	_, stderr, code = toolRun(t, c.env, refund...)
+	require.Equal(t, 1, code, "it is asked")
+	require.Contains(t, stderr, `account 1234567890 at the bank with the code "058", in place of account 0123456789 at Wema Bank (code "035").`)
+	_, stderr, code = toolRun(t, c.env, append(refund, "--yes")...)
+	require.Zero(t, code, stderr)
+	require.Equal(t, "058 1234567890 "+c.txn.SenderName, testenv.Value[string](c.Env, `SELECT bank_code || ' ' || account_number || ' ' || refund_name FROM transfers WHERE refund_of IS NOT NULL`))
+	require.Equal(t, "1234567890", testenv.Value[string](c.Env, `SELECT detail ->> 'Account' FROM audit_log WHERE action = 'events.refund'`))
+}
+
 // Of a list of payouts, one that cannot be adopted holds up none of those behind it.
 func TestAdoptCommand(t *testing.T) {
 	t.Parallel()

@@ -81,7 +81,7 @@ var Actions = []Action{
 	{Command: "recalls keep", Args: []string{"event"}},
 	{Command: "events assign", Args: []string{"event"}, Flags: []string{"account", "tenant"}},
 	{Command: "events repost", Args: []string{"event"}},
-	{Command: "events refund", Args: []string{"event"}},
+	{Command: "events refund", Args: []string{"event"}, Flags: []string{"bank", "account"}},
 	{Command: "deliveries replay", Args: []string{"delivery"}},
 	{Command: "transfers poll", Args: []string{"reference"}},
 	{Command: "transfers cancel", Args: []string{"reference"}},

@@ -231,6 +231,52 @@ func TestMisdirectedMoneyThatGoesBackAfterItsAssignment(t *testing.T) {
 	require.Empty(t, w.verify())
 }
 
+// The account that paid is closed, and a part has gone back already: the rest goes to another
+// account of the sender, and to nobody else's.
+func TestMisdirectedMoneyGoesBackToAnotherAccount(t *testing.T) {
+	w := setup(t)
+	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
+	txn := testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`)
+	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Value: "975.00", Next: 1})
+	ref, err := w.giveBack(stray)
+	require.NoError(t, err)
+	w.advance(w.transferOf(ref), transfer.Success)
+	w.Clock.Advance(time.Hour)
+	_, err = w.transfers.Resolve(w.ctx, ref, transfer.Resolution{Paid: true, Amount: new(money.Must("4000.00"))}, returned)
+	require.NoError(t, err)
+	w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { r.SenderName, r.SenderAccount = "Chidi Okeke", "0001234567" })
+	p, err := w.payments.PlanReturn(w.ctx, stray)
+	require.NoError(t, err)
+	to := func(bank, account string) (string, error) {
+		return w.transfers.RefundSuspense(w.ctx, transfer.SuspenseRefund{
+			EventID: stray, Record: p.Record, BankCode: bank, AccountNumber: account,
+			Lock: func(ctx context.Context, tx pg.Tx) error { return payment.LockMisdirected(ctx, tx, stray) },
+		}, returned)
+	}
+	_, err = to("", "1234567890")
+	require.ErrorIs(t, err, transfer.ErrBankCode)
+	_, err = to("058", "123")
+	require.ErrorIs(t, err, transfer.ErrAccountNumber)
+	for _, other := range []string{"", "2222222222"} { // the one that paid, which is closed; somebody else's
+		bank := "058"
+		if other == "" {
+			bank = ""
+		}
+		ref, err = to(bank, other)
+		require.NoError(t, err)
+		w.advance(w.transferOf(ref), transfer.Failed)
+		require.Equal(t, "975.00", w.inSuspense())
+	}
+	ref, err = to("058", "1234567890")
+	require.NoError(t, err)
+	w.advance(w.transferOf(ref), transfer.Success)
+	paid := w.bank.Paid()
+	last := paid[len(paid)-1]
+	require.Equal(t, []string{ref, "975.00", "058", "1234567890"}, []string{last.Ref, last.Amount.String(), last.BankCode, last.AccountNumber})
+	require.Equal(t, "0.00", w.inSuspense())
+	require.Empty(t, w.verify())
+}
+
 // What the bank has taken back, does not know or knows otherwise, and what is not misdirected, is
 // not refunded.
 func TestMisdirectedMoneyThatStays(t *testing.T) {

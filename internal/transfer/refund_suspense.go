@@ -22,6 +22,8 @@ import (
 type SuspenseRefund struct {
 	EventID uuid.UUID
 	Record  provider.Transaction // the bank's own, which names the sender
+	// another account of the sender; empty: the record's
+	BankCode, AccountNumber string
 	// locks the payment's event in the refund's transaction, and refuses one that is not
 	// misdirected any more
 	Lock func(context.Context, pg.Tx) error
@@ -41,8 +43,9 @@ func kindOf(tenant, account uuid.UUID) ledger.Kind {
 
 // RefundSuspense refunds a misdirected payment to the sender that the bank's own record names: all
 // of it, or what came back of an earlier refund, by a transfer from the account suspense, which
-// continues like a tenant's refund. For operators. It returns the transfer's reference.
-// [ErrNoSender]; [ErrRefunded] once all of it is refunded or being refunded;
+// continues like a tenant's refund: it fails unless the bank names the sender as the account's
+// holder. For operators. It returns the transfer's reference. [ErrNoSender]; [ErrBankCode];
+// [ErrAccountNumber]; [ErrRefunded] once all of it is refunded or being refunded;
 // ledger.ErrEntryNotFound for what is not in suspense; and the refusals of Lock.
 func (s *Service) RefundSuspense(ctx context.Context, r SuspenseRefund, by audit.By) (ref string, err error) {
 	if err := by.Check(); err != nil {
@@ -54,7 +57,16 @@ func (s *Service) RefundSuspense(ctx context.Context, r SuspenseRefund, by audit
 	if err != nil {
 		return "", err
 	}
-	to, err := s.backTo(ctx, &refundable{Recorded: true, Name: r.Record.SenderName, Account: r.Record.SenderAccount, BankCode: r.Record.SenderBankCode, BankName: r.Record.SenderBank})
+	p := refundable{Recorded: true, Name: r.Record.SenderName, Account: r.Record.SenderAccount, BankCode: r.Record.SenderBankCode, BankName: r.Record.SenderBank}
+	switch elsewhere := r.BankCode != "" || r.AccountNumber != ""; {
+	case elsewhere && !bankCodeForm.MatchString(r.BankCode):
+		return "", ErrBankCode
+	case elsewhere && !accountForm.MatchString(r.AccountNumber):
+		return "", ErrAccountNumber
+	case elsewhere:
+		p.Account, p.BankCode, p.BankName = r.AccountNumber, r.BankCode, ""
+	}
+	to, err := s.backTo(ctx, &p)
 	if err != nil {
 		return "", err
 	}

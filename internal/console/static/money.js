@@ -52,7 +52,9 @@ export function event({ id }, _, session) {
         e.Category === 'misdirected' && !e.ReturnedBy && act('events assign', 'Assign', { kind: 'main', danger: false, text: 'It is posted to an account: the fee and the webhook are as for any payment.', fields: [
           { name: 'account', label: 'Account', required: true, hint: 'Its ID or, with a tenant, its reference' }, { name: 'tenant', label: 'Tenant', hint: 'ID or e-mail; only with a reference' },
         ] }),
-        e.Category === 'misdirected' && !e.ReturnedBy && act('events refund', 'Refund', { kind: 'danger', text: 'It is paid back to its sender, as the bank’s record names it.' }),
+        e.Category === 'misdirected' && !e.ReturnedBy && act('events refund', 'Refund', { kind: 'danger', text: 'It is paid back to its sender, as the bank’s record names it.', fields: [
+          { name: 'account', label: 'Another account', inputmode: 'numeric', pattern: '[0-9]{10}', hint: 'Of the sender, if the one that paid takes nothing' }, { name: 'bank', label: 'Its bank', inputmode: 'numeric', pattern: '[0-9]{3,6}', hint: 'Code; only with an account' },
+        ] }),
         e.Category === 'processing_error' && act('events repost', 'Repost', { text: 'It could not be posted: it is posted from the bank’s own record.' }),
         e.Category === 'payment' && act('recalls open', 'Hold as recalled', { text: 'The bank may have taken it back: it is held, and the bank is asked.' }),
         h('a', { class: 'button small', href: to`/reviews/${id}` }, 'The bank’s record')));
