@@ -57,12 +57,17 @@ type Known struct {
 	// of an event that could not be posted: what the float counts as received (package reconcile)
 	Outside    money.Amount
 	ReturnedBy string // for a misdirected one: the refund that has paid or will pay it back; empty: none
-	Entry      *Entry `db:"-"` // nil: it is not in the ledger
+	// of one that is held back as a repeat: the transaction of the payment that it may repeat
+	LookAlikeOf string
+	// the entries of both; nil: it is not in the ledger
+	Entry     *Entry `db:"-"`
+	LookAlike *Entry `db:"-"`
 }
 
 // knownColumns are those of a [Known], of inbound_events e.
 const knownColumns = `e.provider_txn_ref, e.id, e.status, e.category, e.error_message, coalesce(e.amount, 0), coalesce(e.fee, 0), e.occurred_at, e.received_at,
-	CASE WHEN e.unposted AND NOT e.misdirected AND e.currency = 'NGN' AND e.look_alike_of IS NULL THEN coalesce(e.amount - e.fee, 0) ELSE 0 END, ` + returnedBy + ` FROM `
+	CASE WHEN e.unposted AND NOT e.misdirected AND e.currency = 'NGN' AND e.look_alike_of IS NULL THEN coalesce(e.amount - e.fee, 0) ELSE 0 END, ` + returnedBy + `,
+	coalesce((SELECT o.provider_txn_ref FROM inbound_events o WHERE o.id = ANY(ARRAY[e.look_alike_of])), '') FROM `
 
 // returnedBy is, as SQL, the refund of a misdirected payment of an event e, whose entry's group is
 // ledger.GroupOf of it.
@@ -98,18 +103,29 @@ func (s *Service) Known(ctx context.Context, ids []string) (map[string]Known, er
 		return nil, err
 	}
 	for _, k := range events {
+		if k.LookAlikeOf != "" {
+			ids = append(slices.Clip(ids), k.LookAlikeOf)
+		}
+	}
+	entries, err := s.entriesOf(ctx, ids)
+	for _, k := range events {
+		k.Entry, k.LookAlike = entries[k.TxnRef], entries[k.LookAlikeOf]
 		out[k.TxnRef] = k
 	}
-	entries, err := pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Entry], `
+	return out, err
+}
+
+// entriesOf reads the entries of transactions, by their ids.
+func (s *Service) entriesOf(ctx context.Context, ids []string) (map[string]*Entry, error) {
+	list, err := pg.Collect(ctx, s.Pool, pgx.RowToStructByPos[Entry], `
 		SELECT `+entryColumns+` FROM `+eventsOf+`
 		JOIN ledger_entries l ON l.transaction_group_id = e.id AND l.direction = 'credit'
 		JOIN accounts a ON a.id = l.account_id
 		WHERE e.status = 'processed'
 		ORDER BY l.status <> 'reversed', e.id`, ids) // the last row of each wins: the one that counts, else the newest
-	for _, e := range entries {
-		k := out[e.TxnRef]
-		k.Entry = &e
-		out[e.TxnRef] = k
+	out := make(map[string]*Entry, len(list))
+	for _, e := range list {
+		out[e.TxnRef] = &e
 	}
 	return out, err
 }

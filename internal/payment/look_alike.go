@@ -45,6 +45,23 @@ var heldBackSQL = `
 				AND e.provider_txn_ref <> n.ref AND (e.status IN ('received', 'processed') OR e.misdirected) AND (e.session_id = '' OR n.session = '' OR e.session_id = n.session)
 			LIMIT 1) r ON true`
 
+// alikeSQL reads, of the transactions $1 whose payment is held back as a repeat, the transaction of
+// the payment that it may repeat.
+const alikeSQL = `SELECT m.ref, o.provider_txn_ref FROM ` + eventsOf + ` JOIN inbound_events o ON o.id = ANY(ARRAY[e.look_alike_of])
+	WHERE o.provider_txn_ref <> ''`
+
+// alikeOf returns, by the transactions of payments that are held back, those of the payments that
+// they may repeat: what the bank says of one, it may say of the other.
+func alikeOf(ctx context.Context, q pg.Querier, txnRefs []string) (map[string]string, error) {
+	of := map[string]string{}
+	var held, like string
+	_, err := pgx.ForEachRow(pg.Rows(ctx, q, alikeSQL, txnRefs), []any{&held, &like}, func() error {
+		of[held] = like
+		return nil
+	})
+	return of, err
+}
+
 // holdRepeats holds back events that may repeat a payment which the bank's list brought earlier
 // under another id. The next reconciliation posts those that the list shows to be separate
 // payments.

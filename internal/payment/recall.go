@@ -198,13 +198,19 @@ func (s *Service) RecallTakenBack(ctx context.Context, providerTxnRef string) er
 }
 
 // openRecalls is [Service.OpenRecall] for many payments, within a transaction. It locks their rows
-// together. It returns the payments' events by transaction.
+// together. A claim about a payment that is held back as a repeat is one about the payment that it
+// may repeat. It returns the payments' events by transaction.
 func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource, txnRefs []string) (map[string]uuid.UUID, error) {
 	now := s.Clock.Now()
-	known, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], paymentsSQL, txnRefs)
+	alike, err := alikeOf(ctx, tx, txnRefs)
+	if err != nil {
+		return nil, err
+	}
+	known, err := pg.Collect(ctx, tx, pgx.RowTo[uuid.UUID], paymentsSQL, slices.AppendSeq(slices.Clone(txnRefs), maps.Values(alike)))
 	if err != nil || len(known) == 0 {
 		return nil, err
 	}
+	known = slices.Compact(known) // of several claims about one payment
 	for _, kind := range []work.Kind{work.Ingest, work.Confirm} {
 		if err := work.Lock(ctx, tx, kind, known...); err != nil {
 			return nil, err
@@ -261,6 +267,11 @@ func (s *Service) openRecalls(ctx context.Context, tx pg.Tx, source RecallSource
 	byRef := make(map[string]uuid.UUID, len(opened))
 	for _, id := range opened {
 		byRef[byID[id].TxnRef] = id
+	}
+	for held, like := range alike {
+		if id, is := byRef[like]; is {
+			byRef[held] = id
+		}
 	}
 	return byRef, work.Schedule(ctx, tx, items...)
 }

@@ -242,6 +242,50 @@ func TestOneSessionIDOfSeveralPayments(t *testing.T) {
 	}
 }
 
+// The event of a payment comes after the list brought it under another spelling, and is held back.
+// The bank takes the payment back under the spelling of its event: that is held which counts.
+func TestBankTakesBackWhatWasHeldBack(t *testing.T) {
+	t.Parallel()
+	for name, byEvent := range map[string]bool{"its event says so": true, "its record alone": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			txn := b.paySilently("5000.00")
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.ListedAs = "TRF-" + txn.ID })
+			r := b.lastHour()
+			b.postAll(r.ToPost)
+			counts := r.ToPost[0]
+			b.post(b.receive(b.hook(txn)).ID)
+			b.lastHour()
+			_, err := dismiss(b.svc, txn.ID)
+			require.NoError(t, err)
+			b.Clock.Advance(time.Minute)
+			b.confirm(counts)
+			require.Equal(t, "confirmed", b.credit(counts))
+
+			// weeks later: the list of that day is not read any more
+			b.Clock.Advance(21 * 24 * time.Hour)
+			b.recorded(txn, fakebank.StatusRefund)
+			if byEvent {
+				again := txn
+				again.RequestID = uuid.NewString()
+				require.Equal(t, counts, b.receive(b.eventOf(b.bank.Event(fakebank.PaymentReversal, again))).Recalled)
+			} else {
+				require.Equal(t, map[string]string{
+					txn.ID: "status_contradicts: the bank says refunded, and the payment TRF-" + txn.ID + ", which it looks like, is confirmed",
+				}, said(b.lastHour()))
+			}
+			require.Equal(t, [2]string{"4975.00", "0.00"}, b.recalls())
+			b.confirm(counts)
+			require.Equal(t, [2]string{"0.00", "4975.00"}, b.recalls())
+			for range 3 {
+				require.Empty(t, b.lastHour().Exceptions)
+				b.Clock.Advance(2 * time.Hour)
+			}
+		})
+	}
+}
+
 // What looked alike and is another payment is posted by an operator's word.
 func TestRepostOfALookAlike(t *testing.T) {
 	t.Parallel()

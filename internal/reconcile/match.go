@@ -133,6 +133,8 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		r.wait(t)
 	case k.Category == payment.CategoryMisdirected && t.Status != provider.Success:
 		r.notInWallet(t, k)
+	case k.LookAlikeOf != "" && t.Status == provider.Refunded:
+		r.alikeTakenBack(t, k)
 	case t.Status != provider.Success && k.Outside.Sign() != 0: // the float counts it as received
 		it := item{subject: s, effect: k.Outside.Neg(), since: &t.Time}
 		if !t.UpdatedAt.IsZero() {
@@ -163,6 +165,22 @@ func (r *comparison) judge(t provider.Transaction, k payment.Known) (posting, bo
 		return posting{t: t, event: k.EventID, problem: k.Problem}, true
 	}
 	return posting{}, false
+}
+
+// alikeTakenBack looks, for a payment that is held back as a repeat and that the bank took back, at
+// the payment that it may repeat: that one's recall is opened, since the bank may say it of the one
+// under the id of the other. What is held back counts nowhere.
+func (r *comparison) alikeTakenBack(t provider.Transaction, k payment.Known) {
+	it := item{subject: subject{aboutPayment, t.ID}, since: &t.Time}
+	if e := k.LookAlike; e != nil && (e.Status == ledger.Provisional || e.Status == ledger.Confirmed) && !e.IsRest(t) {
+		x := Exception{
+			Kind: Contradicts, EventID: &k.EventID, EntryStatus: e.Status, BooksAmount: &k.Amount, BooksFee: &k.Fee,
+			Detail: fmt.Sprintf("the bank says %s, and the payment %s, which it looks like, is %s", t.Status, k.LookAlikeOf, e.Status),
+		}.withBank(t)
+		it.exception = &x
+	}
+	r.unsettled(it)
+	r.done[it.subject] = struct{}{} // it is not to be named as held back
 }
 
 // notInWallet flags a misdirected payment that the bank took back, or never made: the suspense
