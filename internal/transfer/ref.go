@@ -30,8 +30,8 @@ const (
 // to its account after the database was restored from an older backup ([Service.Adopt]). The second
 // 16 are derived from the Idempotency-Key if there is one: a tenant that repeats its request to the
 // restored service gets the same reference, and the bank does not pay again. Without a key they are
-// random. In a refund, the first 8 of them name the payment, so that an adopted payout still counts
-// as its refund.
+// random ([request.suspenseRef] makes one). In a refund, the first 8 of them name the payment, so
+// that an adopted payout still counts as its refund.
 func (r *request) newRef(account uuid.UUID, key idempotency.Request) string {
 	own, ok := key.Name()
 	if !ok {

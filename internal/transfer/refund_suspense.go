@@ -2,7 +2,10 @@ package transfer
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -106,8 +109,31 @@ func (s *Service) acceptSuspense(ctx context.Context, tx pg.Tx, now time.Time, t
 	case to.amount.Cmp(p.Available) > 0:
 		return nil, ledger.ErrInsufficientFunds
 	}
+	ref, err := to.suspenseRef(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	a := to.accept(account.Payer{Account: suspense})
+	a.MerchantTxRef = ref
 	out := make([]batch.Outcome[Settled], 1)
 	_, err = s.debit(ctx, tx, now, []*acceptance{a}, out)
 	return a, errors.Join(err, out[0].Err)
+}
+
+// suspenseRef makes the merchantTxRef of a refund out of suspense. The first refund of a payment
+// always has the same, and so has each next one: books that were restored from before a refund make
+// the same reference again, and the bank does not pay again.
+func (r *request) suspenseRef(ctx context.Context, tx pg.Tx) (string, error) {
+	txn := sha256.Sum256([]byte(r.refund.txnRef))
+	used, err := pg.Collect(ctx, tx, pgx.RowTo[string], `SELECT merchant_tx_ref FROM transfers WHERE refund_of = $1`, r.refund.of)
+	for n := 1; err == nil; n++ {
+		var key idempotency.Request
+		if key, err = idempotency.NewRequest(suspense.ID, fmt.Sprintf("refund %d of misdirected: %x", n, txn), "", "", nil); err != nil {
+			break
+		}
+		if ref := r.newRef(suspense.ID, key); !slices.Contains(used, ref) {
+			return ref, nil
+		}
+	}
+	return "", err
 }
