@@ -384,6 +384,9 @@ func (r *comparison) lostPayout(t *transferRow) {
 
 // askPayout asks about a payout that an earlier run has left open.
 func (r *comparison) askPayout(ctx context.Context, it *item) error {
+	if it.isPaidTwice() {
+		return r.askPaidTwice(ctx, it)
+	}
 	ours, err := r.findPayouts(ctx, []string{it.ref})
 	if err != nil {
 		return err

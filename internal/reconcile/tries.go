@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"slices"
+	"time"
 
 	"ajo/internal/payment"
 	"ajo/internal/provider"
@@ -33,9 +34,8 @@ func (r *comparison) compareTries(ctx context.Context, s *slice) error {
 
 // comparePaidTwice flags a payout that the bank lists in addition to another one with the same
 // reference, each with its own id: the money left twice, and the transfer accounts for one of them.
-// It stays open until the money comes back or a person dismisses it, since no question by reference
-// shows it. A second record that says that the money came back may be about the first: the transfer
-// asks.
+// It stays open until the bank's list shows that the money came back. A second record that says
+// that the money came back may be about the first: the transfer asks.
 func (r *comparison) comparePaidTwice(ctx context.Context, p provider.Payout, record string, gone bool) (err error) {
 	s := subject{aboutPayout, payment.Clean(record)}
 	if !gone {
@@ -46,6 +46,39 @@ func (r *comparison) comparePaidTwice(ctx context.Context, p provider.Payout, re
 	}
 	x := Exception{Kind: PayoutDiffers, Detail: "the bank lists a second payout under this reference, " + payment.Clean(p.ID)}.withPayout(p)
 	r.unsettled(item{subject: s, exception: &x, effect: p.Amount.Add(chargesOf(p)).Neg(), since: &p.Time})
+	return nil
+}
+
+// isPaidTwice reports whether an item is of [comparison.comparePaidTwice].
+func (it *item) isPaidTwice() bool {
+	x := it.exception
+	return x != nil && x.Kind == PayoutDiffers && x.At != nil && it.ref == payment.Clean(x.MerchantTxRef+" "+x.ProviderTxnRef)
+}
+
+// askPaidTwice reads the bank's list of the second of a payout that left in addition to another
+// one, since no question by reference shows whether it came back.
+func (r *comparison) askPaidTwice(ctx context.Context, it *item) error {
+	from := it.exception.At.Truncate(time.Second)
+	cursor := ""
+	for range maxAroundPages {
+		page, err := r.list(ctx, from, from.Add(time.Second), cursor)
+		if err != nil {
+			return r.unanswered(ctx, it, err)
+		}
+		for _, p := range page.Payouts {
+			back := p.Status == provider.Failed || p.Status == provider.Refunded
+			if record := p.Ref + " " + p.ID; back && payment.Clean(record) == it.ref {
+				return r.comparePaidTwice(ctx, p, record, false)
+			}
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+		if err := r.extend(ctx); err != nil {
+			return err
+		}
+	}
+	r.keepOpen(it)
 	return nil
 }
 

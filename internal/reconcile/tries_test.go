@@ -96,3 +96,43 @@ func TestWhatWasGivenBackIsListedTwice(t *testing.T) {
 	require.Empty(t, b.lastHour().Exceptions)
 	require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
 }
+
+// A second payout under one reference comes back when the list of that day is not read any more:
+// the wallet has it again, whether or not a person has dismissed it.
+func TestSecondPayoutThatComesBackLater(t *testing.T) {
+	t.Parallel()
+	for name, dismissed := range map[string]bool{"dismissed": true, "open": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.fund("1000.00")
+			b.payAtBank("AJO-twice", "100.00")
+			b.inBooks("AJO-twice", "success", "100.00", "0")
+			status := provider.Success
+			_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+				for _, p := range page.Payouts {
+					p.ID, p.Status = p.ID+"-again", status
+					page.Payouts = append(page.Payouts, p)
+				}
+				return nil
+			}})
+			r := b.lastHour()
+			require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.PayoutDiffers: 1}, r.Counts)
+			x := r.Exceptions[0]
+			second := x.MerchantTxRef + " " + x.ProviderTxnRef
+			if dismissed {
+				_, err := dismiss(b.svc, second)
+				require.NoError(t, err)
+			}
+			b.Clock.Advance(10 * 24 * time.Hour)
+			for range 2 {
+				require.Equal(t, "-100.00", effectOf(b.float(), second))
+			}
+			require.Equal(t, !dismissed, len(b.lastHour().Exceptions) == 1)
+			status = provider.Refunded
+			require.Empty(t, effectOf(b.float(), second))
+			require.Empty(t, b.lastHour().Exceptions)
+			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM reconcile_items`))
+		})
+	}
+}
