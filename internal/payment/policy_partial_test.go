@@ -11,6 +11,7 @@ import (
 	"ajo/internal/audit"
 	"ajo/internal/fakebank"
 	"ajo/internal/money"
+	"ajo/internal/payment"
 	"ajo/internal/testenv"
 	"ajo/internal/transfer"
 )
@@ -84,4 +85,50 @@ func TestPolicyRefundThatComesBackInPart(t *testing.T) {
 			require.Equal(t, "975.00", b.left())
 		})
 	}
+}
+
+// The bank gave a part of a payment back, and a person has corrected the payment to the rest: that
+// can be refunded, and is not taken for a payment that was taken back as a whole.
+func TestRestOfAPaymentIsRefunded(t *testing.T) {
+	for name, silent := range map[string]bool{"the record names its sender": false, "it does later": true} {
+		t.Run(name, func(t *testing.T) {
+			b := setupPolicy(t, account.Policy{Over: account.Hold})
+			id, txn := b.pays("5000.00")
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status, x.Amount = fakebank.StatusRefund, money.Must("100.00") })
+			b.toTheEnd(id, 3)
+			b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden = silent })
+			c, err := b.svc.Correct(b.ctx, id, payment.Correction{Amount: money.Must("4900.00"), Fee: money.Must("25.00")}, byHand)
+			require.NoError(t, err)
+			require.Equal(t, silent, c.NoSender != "", c.NoSender)
+			if silent {
+				require.ErrorIs(t, b.refundByHand(c.Replacement, ""), transfer.ErrNoRecord)
+				b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Hidden = false })
+				s, err := b.svc.Sender(b.ctx, c.Replacement)
+				require.NoError(t, err)
+				require.NoError(t, b.svc.RecordSender(b.ctx, c.Replacement, s, byHand))
+			}
+			require.NoError(t, b.refundByHand(c.Replacement, ""))
+			require.Equal(t, []string{"success 4875.00 058 0123456789 false"}, b.sent())
+			require.Zero(t, testenv.Value[int](b.Env, `SELECT count(*) FROM recalls`))
+			require.Equal(t, "0.00", b.left())
+		})
+	}
+}
+
+// All of it went back since: what is left is not refunded.
+func TestRestOfAPaymentThatIsTakenBack(t *testing.T) {
+	b := setupPolicy(t, account.Policy{Over: account.Hold})
+	id, txn := b.pays("5000.00")
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Status, x.Amount = fakebank.StatusRefund, money.Must("100.00") })
+	b.toTheEnd(id, 3)
+	c, err := b.svc.Correct(b.ctx, id, payment.Correction{Amount: money.Must("4900.00"), Fee: money.Must("25.00")}, byHand)
+	require.NoError(t, err)
+	require.NoError(t, b.refundByHand(c.Replacement, ""))
+	b.bank.SetTransaction(txn.ID, func(x *fakebank.Transaction) { x.Amount = money.Must("5000.00") })
+	_, err = b.svc.Sender(b.ctx, c.Replacement)
+	require.ErrorContains(t, err, "the bank says refunded")
+	paid := len(b.bank.Paid())
+	b.sent()
+	require.Len(t, b.bank.Paid(), paid)
+	require.Equal(t, "open", testenv.Value[string](b.Env, `SELECT status FROM recalls`))
 }

@@ -190,13 +190,6 @@ func (s *Service) OpenRecall(ctx context.Context, providerTxnRef string, source 
 	return opened[providerTxnRef], nil
 }
 
-// RecallTakenBack is [Service.OpenRecall] of a payment that the bank's own record says was taken
-// back.
-func (s *Service) RecallTakenBack(ctx context.Context, providerTxnRef string) error {
-	_, err := s.OpenRecall(ctx, providerTxnRef, RecallByReconciliation)
-	return err
-}
-
 // openRecalls is [Service.OpenRecall] for many payments, within a transaction. It locks their rows
 // together. A claim about a payment that is held back as a repeat is one about the payment that it
 // may repeat. It returns the payments' events by transaction.

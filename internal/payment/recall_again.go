@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"ajo/internal/pg"
+	"ajo/internal/provider"
 	"ajo/ledger"
 )
 
@@ -38,4 +39,13 @@ func holdAgain(ctx context.Context, tx pg.Tx, now time.Time, findings []*finding
 		}
 	}
 	return nil
+}
+
+// RecallTakenBack is [Service.OpenRecall] of a payment that the bank's own record says was taken
+// back, unless that was a part of it, and the books count the rest: stands is true then.
+func (s *Service) RecallTakenBack(ctx context.Context, record provider.Transaction) (stands bool, err error) {
+	if stands, err = s.countsRest(ctx, record); err == nil && !stands {
+		_, err = s.OpenRecall(ctx, record.ID, RecallByReconciliation)
+	}
+	return stands, err
 }

@@ -98,7 +98,7 @@ func findCorrectable(ctx context.Context, q pg.Querier, eventID uuid.UUID) (Revi
 // [ErrSums]; [ErrSameSums].
 func (s *Service) Correct(ctx context.Context, eventID uuid.UUID, to Correction, by audit.By) (Replaced, error) {
 	var out Replaced
-	sender, noSender := s.senderIfAny(ctx, eventID)
+	sender, noSender := s.senderIfAny(ctx, eventID, true)
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()
 		v, err := lockReview(ctx, tx, eventID)

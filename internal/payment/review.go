@@ -156,7 +156,7 @@ func (s *Service) DecideReview(ctx context.Context, eventID uuid.UUID, event led
 	var sender *ledger.Sender
 	var noSender string
 	if event == ledger.EventConfirm {
-		sender, noSender = s.senderIfAny(ctx, eventID)
+		sender, noSender = s.senderIfAny(ctx, eventID, false)
 	}
 	err := pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		now := s.Clock.Now()

@@ -21,11 +21,31 @@ var ErrNoSender = errs.New(errs.Unprocessable, "the bank's record does not say f
 // operators. [ErrEventNotFound], [ErrNoTxnRef], [ErrNotAtBank], [ErrNoSender], [provider.ErrNotSet]
 // without a bank, and a refusal that says what the bank's record has.
 func (s *Service) Sender(ctx context.Context, eventID uuid.UUID) (ledger.Sender, error) {
+	return s.senderBy(ctx, eventID, func(t provider.Transaction) (bool, error) { return s.countsRest(ctx, t) })
+}
+
+// countsRest reports whether the books count of a payment what the bank's record of it leaves,
+// which says that a part of it went back ([Entry.IsRest]).
+func (s *Service) countsRest(ctx context.Context, t provider.Transaction) (bool, error) {
+	entries, err := s.entriesOf(ctx, []string{t.ID})
+	e := entries[t.ID]
+	return err == nil && e != nil && (e.Status == ledger.Provisional || e.Status == ledger.Confirmed) && e.IsRest(t), err
+}
+
+// senderBy is [Service.Sender], and takes a record that says refunded if it is of a part, and the
+// rest counts.
+func (s *Service) senderBy(ctx context.Context, eventID uuid.UUID, isRest func(provider.Transaction) (bool, error)) (ledger.Sender, error) {
 	e, err := s.InboundEvent(ctx, eventID)
 	if err != nil {
 		return ledger.Sender{}, err
 	}
 	t, err := s.successRecord(ctx, e.ProviderTxnRef)
+	if err != nil && t.Status == provider.Refunded {
+		rest, failed := isRest(t)
+		if rest || failed != nil {
+			err = failed
+		}
+	}
 	if err != nil {
 		return ledger.Sender{}, err
 	}
@@ -36,10 +56,11 @@ func (s *Service) Sender(ctx context.Context, eventID uuid.UUID) (ledger.Sender,
 	return *sender, nil
 }
 
-// senderIfAny returns the payer of a payment that a person confirms, by the bank's record, or nil
-// and the reason, which does not stop the person.
-func (s *Service) senderIfAny(ctx context.Context, eventID uuid.UUID) (sender *ledger.Sender, why string) {
-	found, err := s.Sender(ctx, eventID)
+// senderIfAny returns the payer of a payment that a person confirms or corrects, by the bank's
+// record, or nil and the reason, which does not stop the person. What is corrected may be what the
+// bank's record leaves of the payment.
+func (s *Service) senderIfAny(ctx context.Context, eventID uuid.UUID, corrected bool) (sender *ledger.Sender, why string) {
+	found, err := s.senderBy(ctx, eventID, func(provider.Transaction) (bool, error) { return corrected, nil })
 	if err != nil {
 		return nil, err.Error()
 	}

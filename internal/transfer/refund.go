@@ -345,7 +345,10 @@ func (s *Service) atBank(ctx context.Context, st *claimed) (paymentState, error)
 	case s.OpenRecall == nil:
 		return paymentRecalled, nil
 	}
-	return paymentRecalled, s.OpenRecall(ctx, ref)
+	if stands, err := s.OpenRecall(ctx, t); err != nil || !stands {
+		return paymentRecalled, err
+	}
+	return "", nil
 }
 
 // sameHolder reports whether the bank's name of a holder can be the payer's: all words of one name

@@ -184,9 +184,10 @@ type Options struct {
 	// RecipientRate is how many payouts a minute the bank takes to one account: more wait for their
 	// turn, and are not submitted before. Zero or less: any number.
 	RecipientRate int
-	// OpenRecall opens a recall of the payment of a transaction that the bank's record says was
-	// taken back. nil: the refund of such a payment just waits.
-	OpenRecall func(ctx context.Context, providerTxnRef string) error
+	// OpenRecall opens a recall of the payment that the bank's record says was taken back, or
+	// reports that the books count what the record leaves of it. nil: the refund of such a payment
+	// just waits.
+	OpenRecall func(ctx context.Context, record provider.Transaction) (stands bool, err error)
 	// Provisional allows payouts of credits that the bank has not confirmed.
 	Provisional bool
 	// Hooks asks tenants' own systems for approvals, and Box opens the secrets that sign the
