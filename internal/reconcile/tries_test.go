@@ -109,12 +109,11 @@ func TestSecondPayoutThatComesBackLater(t *testing.T) {
 			b.payAtBank("AJO-twice", "100.00")
 			b.inBooks("AJO-twice", "success", "100.00", "0")
 			status := provider.Success
-			_, b.svc = b.servicesWith(listed{b.client(), func(page *provider.Page) error {
+			_, b.svc = b.servicesWith(testenv.BankWith{Bank: b.client(), AfterTransactions: func(page *provider.Page) {
 				for _, p := range page.Payouts {
 					p.ID, p.Status = p.ID+"-again", status
 					page.Payouts = append(page.Payouts, p)
 				}
-				return nil
 			}})
 			r := b.lastHour()
 			require.Equal(t, map[reconcile.ExceptionKind]int{reconcile.PayoutDiffers: 1}, r.Counts)

@@ -14,6 +14,7 @@ import (
 	"ajo/internal/account"
 	"ajo/internal/audit"
 	"ajo/internal/batch"
+	"ajo/internal/idempotency"
 	"ajo/internal/money"
 	"ajo/internal/pg"
 	"ajo/internal/provider"
