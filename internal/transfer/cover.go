@@ -122,7 +122,8 @@ const debited = `t.amount + coalesce(t.reserved_fee, 0) + coalesce(t.platform_fe
 //
 // The total lacks the charges on payments that are under review, and would seem to have grown by
 // less: they are added. A payment that counts again after a recall, or a part of it, is in the
-// balance: it is not taken back as well. (For the forms of the conditions see package pg, plans.go.)
+// balance: it is not taken back as well. (For the forms of the conditions see package pg,
+// plans.go.)
 var fundsSQL = `
 	WITH has AS MATERIALIZED (
 		SELECT b.account_id, ` + ledger.Available("$4", "$3") + ` AS available, b.balance - CASE WHEN b.held_over IS NULL THEN 0 ELSE (
