@@ -23,7 +23,7 @@ func TestPlansOnAnEmptyDatabase(t *testing.T) {
 	}{
 		"read": {claimedSQL, []string{"Scan on transfers_pkey", "Index Cond: (id = ANY ($1))", tenant, its, balance, "Index Cond: (account_id = t.account_id)"}},
 		"funds": {fundsSQL, []string{
-			"Scan on transfers_pkey", "Index Cond: (id = ANY ($1))", "Scan on transfers_waiting", "Index Cond: (account_id = ANY ($12))",
+			"Scan on transfers_pkey", "Index Cond: (id = ANY ($1))", "Scan on transfers_waiting", "Index Cond: (account_id = ANY ($23))",
 			"Scan on ledger_balances_pkey", "holds_refund", "Index Cond: (account_id = b.account_id)",
 			"ledger_entries_reversed", "(seq > (min(a.debit_seq)))", "Index Cond: (id = ANY (ARRAY[v.reversal_of]))",
 			"ledger_entries_reviewed", "Index Cond: ((account_id = b.account_id) AND (review_from_seq >= 0))",
