@@ -184,6 +184,10 @@ func TestTheMainKey(t *testing.T) {
 	other := w.newKey(m, "Reader", []tenant.Scope{tenant.AccountsRead})
 	require.Equal(t, "…"+m.key[len(m.key)-4:], suffix())
 	var rotated struct{ APIKey string }
+	for body, why := range map[string]string{`{"":tru}`: "invalid JSON body", `{"code":7}`: "code must be a string"} {
+		w.do("POST", "/auth/rotate-key", body, m.withSession()...).refused(400, why)
+	}
+	hook(m.key).ok(200, nil)
 	w.do("POST", "/auth/rotate-key", "", m.withSession()...).ok(200, &rotated)
 	hook(m.key).refused(401, "unauthorized")
 	hook(rotated.APIKey).ok(200, nil)

@@ -15,11 +15,15 @@ func (e *edge) me(c *fiber.Ctx) error { return c.JSON(caller(c)) }
 // rotateKey is POST /auth/rotate-key. As specified it takes no body, except, as an addition, of an
 // owner with a second factor: the main key pays, so that owner gives a code.
 func (e *edge) rotateKey(c *fiber.Ctx) error {
+	in := &body{}
+	if len(c.Request().Body()) > 0 {
+		in = readBody(c)
+	}
+	in.secret("code") // one that is there is well-formed, whoever gives it
+	if err := in.err(); err != nil {
+		return err
+	}
 	if caller(c).Member.TOTP {
-		in := &body{}
-		if len(c.Request().Body()) > 0 {
-			in = readBody(c)
-		}
 		if _, err := e.prove(c, in); err != nil {
 			return err
 		}
