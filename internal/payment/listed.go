@@ -213,12 +213,12 @@ func (l LookAlike) Why() string {
 	return fmt.Sprintf("it looks like the payment %s, which is in the books as event %s", l.TxnRef, l.EventID)
 }
 
-// listedWait is how long a payment from the bank's list waits at most for [Service.PostListed]. It
-// is longer than a second look for look-alikes takes.
-const listedWait = 10 * time.Minute
+// listedWait is how long a payment from the bank's list waits at most for [Service.PostListed]. A
+// second look for look-alikes takes milliseconds, or as long as the bank takes to list some minutes.
+const listedWait = 20 * time.Second
 
 // StoreListed stores payments from the bank's own records. They are posted like any other, but not
-// before [Service.PostListed], or, if whoever stored them died, ten minutes later. If the event
+// before [Service.PostListed], or, if whoever stored them died, seconds later. If the event
 // came before, or comes at this moment, the stored payment is a duplicate.
 func (s *Service) StoreListed(ctx context.Context, list []Listed) []batch.Outcome[Receipt] {
 	events := make([]*inbound, len(list))
