@@ -214,12 +214,13 @@ func (l LookAlike) Why() string {
 }
 
 // listedWait is how long a payment from the bank's list waits at most for [Service.PostListed]. A
-// second look for look-alikes takes milliseconds, or as long as the bank takes to list some minutes.
+// second look for look-alikes takes milliseconds, or as long as the bank takes to list some
+// minutes.
 const listedWait = 20 * time.Second
 
 // StoreListed stores payments from the bank's own records. They are posted like any other, but not
-// before [Service.PostListed], or, if whoever stored them died, seconds later. If the event
-// came before, or comes at this moment, the stored payment is a duplicate.
+// before [Service.PostListed], or, if whoever stored them died, seconds later. If the event came
+// before, or comes at this moment, the stored payment is a duplicate.
 func (s *Service) StoreListed(ctx context.Context, list []Listed) []batch.Outcome[Receipt] {
 	events := make([]*inbound, len(list))
 	for i, l := range list {
