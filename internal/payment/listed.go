@@ -216,7 +216,7 @@ func (l LookAlike) Why() string {
 // listedWait is how long a payment from the bank's list waits at most for [Service.PostListed]. A
 // second look for look-alikes takes milliseconds, or as long as the bank takes to list some
 // minutes.
-const listedWait = 20 * time.Second
+const listedWait = 10 * time.Second
 
 // StoreListed stores payments from the bank's own records. They are posted like any other, but not
 // before [Service.PostListed], or, if whoever stored them died, seconds later. If the event came
