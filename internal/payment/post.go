@@ -118,21 +118,24 @@ func (s *Service) concluded(ctx context.Context, id uuid.UUID, p Posted, err err
 // look at.
 func (s *Service) failPosting(ctx context.Context, id uuid.UUID, why error) error {
 	s.Log.ErrorContext(ctx, "an authentic payment could not be posted", slog.String("alert", "processing_error"), slog.String("event", id.String()), slog.Any("err", why))
-	return s.refuseReceived(ctx, id, "the ledger write failed: "+why.Error(), nil)
+	_, err := s.refuseReceived(ctx, id, "the ledger write failed: "+why.Error(), nil)
+	return err
 }
 
-// refuseReceived keeps an event that waits to be posted from being posted. One that has been posted
-// meanwhile stays posted.
-func (s *Service) refuseReceived(ctx context.Context, id uuid.UUID, why string, lookAlikeOf *uuid.UUID) error {
-	return pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
+// refuseReceived keeps an event that waits to be posted from being posted, and reports whether it
+// did: one that has been posted meanwhile stays posted.
+func (s *Service) refuseReceived(ctx context.Context, id uuid.UUID, why string, lookAlikeOf *uuid.UUID) (refused bool, err error) {
+	err = pg.InTx(ctx, s.Pool, func(tx pg.Tx) error {
 		if err := work.Cancel(ctx, tx, work.Ingest, id); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `
+		tag, err := tx.Exec(ctx, `
 			UPDATE inbound_events SET status = 'failed', category = 'processing_error', error_message = $2, look_alike_of = coalesce($3, look_alike_of), processed_at = $4
 			WHERE id = $1 AND status = 'received'`, id, why, lookAlikeOf, s.Clock.Now())
+		refused = tag.RowsAffected() > 0
 		return err
 	})
+	return refused, err
 }
 
 // postRetry is the gap before a posting whose failure could not be recorded is tried again.

@@ -420,9 +420,18 @@ func (r *comparison) storeMissing(ctx context.Context, missing []posting) error 
 	return r.payments.PostListed(ctx, sure)
 }
 
-// holdStored holds back a payment that was stored a moment ago.
+// holdStored holds back a payment that was stored a moment ago. If the look took so long that it has
+// been posted, it says so.
 func (r *comparison) holdStored(ctx context.Context, p posting, twin alike) error {
-	err := r.payments.HoldBack(ctx, p.event, twin.LookAlike)
-	r.nameTwin(p, twin)
-	return err
+	held, err := r.payments.HoldBack(ctx, p.event, twin.LookAlike)
+	switch {
+	case err != nil:
+		return err
+	case held:
+		r.nameTwin(p, twin)
+		return nil
+	}
+	x := Exception{Kind: LookAlike, EventID: &p.event, Detail: twin.Why() + "; both are posted: ajo recalls open takes this one back if it is the same"}.withBank(p.t)
+	r.unsettled(item{subject: subject{aboutPayment, p.t.ID}, exception: &x, since: x.At})
+	return nil
 }
