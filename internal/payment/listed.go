@@ -250,8 +250,8 @@ func (s *Service) PostListed(ctx context.Context, events []uuid.UUID) error {
 	})
 }
 
-// HoldBack keeps a stored payment from being posted, because it may be a repeat, and reports whether
-// it did: one that has been posted meanwhile stays posted.
+// HoldBack keeps a stored payment from being posted, because it may be a repeat, and reports
+// whether it did: one that has been posted meanwhile stays posted.
 func (s *Service) HoldBack(ctx context.Context, eventID uuid.UUID, like LookAlike) (held bool, err error) {
 	return s.refuseReceived(ctx, eventID, like.Why(), &like.EventID)
 }

@@ -420,8 +420,8 @@ func (r *comparison) storeMissing(ctx context.Context, missing []posting) error 
 	return r.payments.PostListed(ctx, sure)
 }
 
-// holdStored holds back a payment that was stored a moment ago. If the look took so long that it has
-// been posted, it says so.
+// holdStored holds back a payment that was stored a moment ago. If the look took so long that it
+// has been posted, it says so.
 func (r *comparison) holdStored(ctx context.Context, p posting, twin alike) error {
 	held, err := r.payments.HoldBack(ctx, p.event, twin.LookAlike)
 	switch {
