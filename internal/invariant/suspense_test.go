@@ -42,9 +42,12 @@ func (w *world) giveBack(event uuid.UUID) (ref string, err error) {
 	return w.returns(p)
 }
 
-func (w *world) returns(p payment.Returnable) (ref string, err error) {
+func (w *world) returns(p payment.Returnable) (ref string, err error) { return w.returnsTo(p, "", "") }
+
+// returnsTo refunds a misdirected payment to another account than the one that paid.
+func (w *world) returnsTo(p payment.Returnable, bankCode, accountNumber string) (ref string, err error) {
 	return w.transfers.RefundSuspense(w.ctx, transfer.SuspenseRefund{
-		EventID: p.Event.ID, Record: p.Record, Lock: func(ctx context.Context, tx pg.Tx) error { return payment.LockMisdirected(ctx, tx, p.Event.ID) },
+		EventID: p.Event.ID, Record: p.Record, BankCode: bankCode, AccountNumber: accountNumber, Lock: func(ctx context.Context, tx pg.Tx) error { return payment.LockMisdirected(ctx, tx, p.Event.ID) },
 	}, returned)
 }
 
@@ -151,26 +154,32 @@ func TestMisdirectedMoneyGoesBack(t *testing.T) {
 	require.Empty(t, w.verify())
 }
 
+// givenBackInPart refunds a misdirected payment, of which the bank returns 975.00.
+func (w *world) givenBackInPart(stray uuid.UUID) {
+	w.T.Helper()
+	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Value: "975.00", Next: 1})
+	ref, err := w.giveBack(stray)
+	require.NoError(w.T, err)
+	w.advance(w.transferOf(ref), transfer.Success)
+	w.Clock.Advance(time.Hour)
+	_, err = w.transfers.Resolve(w.ctx, ref, transfer.Resolution{Paid: true, Amount: new(money.Must("4000.00"))}, returned)
+	require.NoError(w.T, err)
+	require.Equal(w.T, "975.00", w.inSuspense())
+}
+
 // What the bank returns of a refund is in suspense again, and goes back by another one.
 func TestMisdirectedMoneyThatComesBackInPart(t *testing.T) {
 	w := setup(t)
 	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
-	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Value: "975.00", Next: 1})
-	ref, err := w.giveBack(stray)
-	require.NoError(t, err)
-	w.advance(w.transferOf(ref), transfer.Success)
-	w.Clock.Advance(time.Hour)
-	_, err = w.transfers.Resolve(w.ctx, ref, transfer.Resolution{Paid: true, Amount: new(money.Must("4000.00"))}, returned)
-	require.NoError(t, err)
-	require.Equal(t, "975.00", w.inSuspense())
+	w.givenBackInPart(stray)
 	w.returned(stray, "")
-	_, err = w.payments.Assign(w.ctx, stray, payment.Destination{AccountID: w.account}, returned)
+	_, err := w.payments.Assign(w.ctx, stray, payment.Destination{AccountID: w.account}, returned)
 	require.ErrorIs(t, err, payment.ErrRefunding, "most of it has gone back")
 
 	p, err := w.payments.PlanReturn(w.ctx, stray)
 	require.NoError(t, err)
 	require.Equal(t, "975.00", p.Left.String())
-	ref, err = w.returns(p)
+	ref, err := w.returns(p)
 	require.NoError(t, err)
 	_, err = w.returns(p)
 	require.ErrorIs(t, err, transfer.ErrRefunded)
@@ -237,37 +246,21 @@ func TestMisdirectedMoneyGoesBackToAnotherAccount(t *testing.T) {
 	w := setup(t)
 	stray := testenv.Value[uuid.UUID](w.Env, `SELECT id FROM inbound_events WHERE misdirected`)
 	txn := testenv.Value[string](w.Env, `SELECT provider_txn_ref FROM inbound_events WHERE misdirected`)
-	w.bank.Faults.Set(fakebank.Rule{On: fakebank.OnPayouts, Do: fakebank.PartialRefund, Value: "975.00", Next: 1})
-	ref, err := w.giveBack(stray)
-	require.NoError(t, err)
-	w.advance(w.transferOf(ref), transfer.Success)
-	w.Clock.Advance(time.Hour)
-	_, err = w.transfers.Resolve(w.ctx, ref, transfer.Resolution{Paid: true, Amount: new(money.Must("4000.00"))}, returned)
-	require.NoError(t, err)
+	w.givenBackInPart(stray)
 	w.bank.SetTransaction(txn, func(r *fakebank.Transaction) { r.SenderName, r.SenderAccount = "Chidi Okeke", "0001234567" })
 	p, err := w.payments.PlanReturn(w.ctx, stray)
 	require.NoError(t, err)
-	to := func(bank, account string) (string, error) {
-		return w.transfers.RefundSuspense(w.ctx, transfer.SuspenseRefund{
-			EventID: stray, Record: p.Record, BankCode: bank, AccountNumber: account,
-			Lock: func(ctx context.Context, tx pg.Tx) error { return payment.LockMisdirected(ctx, tx, stray) },
-		}, returned)
-	}
-	_, err = to("", "1234567890")
+	_, err = w.returnsTo(p, "", "1234567890")
 	require.ErrorIs(t, err, transfer.ErrBankCode)
-	_, err = to("058", "123")
+	_, err = w.returnsTo(p, "058", "123")
 	require.ErrorIs(t, err, transfer.ErrAccountNumber)
-	for _, other := range []string{"", "2222222222"} { // the one that paid, which is closed; somebody else's
-		bank := "058"
-		if other == "" {
-			bank = ""
-		}
-		ref, err = to(bank, other)
+	for _, to := range [][2]string{{"", ""}, {"058", "2222222222"}} { // the one that paid, which is closed; somebody else's
+		ref, err := w.returnsTo(p, to[0], to[1])
 		require.NoError(t, err)
 		w.advance(w.transferOf(ref), transfer.Failed)
 		require.Equal(t, "975.00", w.inSuspense())
 	}
-	ref, err = to("058", "1234567890")
+	ref, err := w.returnsTo(p, "058", "1234567890")
 	require.NoError(t, err)
 	w.advance(w.transferOf(ref), transfer.Success)
 	paid := w.bank.Paid()

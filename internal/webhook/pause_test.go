@@ -193,9 +193,9 @@ func TestPauseThatEndsDuringAClaim(t *testing.T) {
 func TestFailingBesideAPause(t *testing.T) {
 	b := setup(t)
 	r := receive(t, answer(503))
-	crowd := b.Env.Tenant()
-	busy := b.Env.Account(crowd, "busy")
-	e := b.Env.Endpoint(crowd, "https://busy.example/hook", "{payment.received}")
+	neighbour := b.Env.Tenant()
+	busy := b.Env.Account(neighbour, "busy")
+	e := b.Env.Endpoint(neighbour, "https://busy.example/hook", "{payment.received}")
 	b.pause(e)
 	const scan = 100
 	for _, from := range []time.Duration{0, -pausedLook} { // what waits, and what no worker has come to
@@ -205,7 +205,7 @@ func TestFailingBesideAPause(t *testing.T) {
 				FROM generate_series(1, $5::int) RETURNING id)
 			INSERT INTO work (kind, id, tenant_id, due_at)
 			SELECT 'deliver', id, $1::uuid, $3::timestamptz + $7::interval + row_number() OVER () * $6::interval / $5 FROM d`,
-			crowd, busy, b.Clock.Now(), e, 10*scan, pausedLook, from)
+			neighbour, busy, b.Clock.Now(), e, 10*scan, pausedLook, from)
 	}
 	id := b.queueOne(r.URL)
 	require.Error(t, b.Deliver(b.ctx, id))
