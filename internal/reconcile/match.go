@@ -312,7 +312,7 @@ func (r *comparison) askPayment(ctx context.Context, s *slice, it *item) error {
 	case errors.Is(err, provider.ErrUnknown) && k.Entry != nil:
 		r.lostPayment(k.Entry, unknownByID)
 	case errors.Is(err, provider.ErrUnknown) && k.Category == payment.CategoryMisdirected:
-		r.lostStray(it.ref, k)
+		r.lostStray(k)
 	case err != nil:
 		return r.unanswered(ctx, it, err)
 	default:

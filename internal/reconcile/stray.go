@@ -39,15 +39,15 @@ func (r *comparison) readStray(ctx context.Context, s *slice, k payment.Known) e
 		s.young = true
 		return nil
 	case !r.mayAsk("absent"):
-		r.leave(of, ofStray(k.TxnRef, k, unasked))
+		r.leave(of, ofStray(k, unasked))
 		return nil
 	}
 	t, err := r.askTransaction(ctx, k.TxnRef)
 	switch {
 	case errors.Is(err, provider.ErrUnknown):
-		r.lostStray(k.TxnRef, k)
+		r.lostStray(k)
 	case err != nil:
-		x := ofStray(k.TxnRef, k, "")
+		x := ofStray(k, "")
 		x.Kind = Unreadable
 		if err := r.unclear(ctx, of, x, err); err != nil {
 			return err
@@ -59,14 +59,14 @@ func (r *comparison) readStray(ctx context.Context, s *slice, k payment.Known) e
 }
 
 // lostStray flags a misdirected payment that the bank does not know.
-func (r *comparison) lostStray(ref string, k payment.Known) {
-	x := ofStray(ref, k, unknownByID)
-	r.unsettled(item{subject: subject{aboutPayment, ref}, exception: &x, effect: k.Fee.Sub(k.Amount), since: k.OccurredAt})
+func (r *comparison) lostStray(k payment.Known) {
+	x := ofStray(k, unknownByID)
+	r.unsettled(item{subject: subject{aboutPayment, k.TxnRef}, exception: &x, effect: k.Fee.Sub(k.Amount), since: k.OccurredAt})
 }
 
 // ofStray is an exception about a misdirected payment that the bank's list lacks.
-func ofStray(ref string, k payment.Known, why string) Exception {
+func ofStray(k payment.Known, why string) Exception {
 	return Exception{
-		Kind: UnknownAtBank, ProviderTxnRef: ref, EventID: &k.EventID, BooksAmount: &k.Amount, BooksFee: &k.Fee, Detail: why + ", and it is in suspense, misdirected",
+		Kind: UnknownAtBank, ProviderTxnRef: k.TxnRef, EventID: &k.EventID, BooksAmount: &k.Amount, BooksFee: &k.Fee, Detail: why + ", and it is in suspense, misdirected",
 	}
 }
